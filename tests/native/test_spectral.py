@@ -9,6 +9,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.layout import ReverseV2
 from circlet.runtime.ops.spectral import ComplexAbs, Imag, Real, Rfft2D
@@ -19,10 +20,10 @@ from tests.ops.test_spectral import PARTS, TRANSFORMS
 test_cases = native_test([*PARTS, *TRANSFORMS])
 
 
-def transformed(width: int) -> Formula:
+def transformed(width: int, height: int = 1) -> Formula:
     """The parts and magnitudes of a transform, which is turned around in between, as it lies in memory."""
     def formula(g: SubgraphBuilder, *inputs: Value) -> Sequence[Value]:
-        (found,) = g.op(Rfft2D(), *inputs, g.constant(np.array([1, width], np.int32)))
+        (found,) = g.op(Rfft2D(), *inputs, g.constant(np.array([height, width], np.int32)))
         (turned,) = g.op(ReverseV2(), found, g.constant(np.array([-1], np.int32)))
         return [*g.op(Real(), turned), *g.op(Imag(), turned), *g.op(ComplexAbs(), found)]
 
@@ -33,6 +34,38 @@ def transformed(width: int) -> Formula:
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 6, 8, 9, 15, 16, 25, 30, 64, 120, 400, 512])
 def test_transforms(width: int, rows: int) -> None:
     agree(transformed(width), values((rows, 1, width), np.float32, width), floats=1e-6)
+
+
+@pytest.mark.parametrize("height", [2, 3, 4, 8, 15, 16, 50])
+@pytest.mark.parametrize("width", [1, 2, 5, 8, 9, 16, 30, 64])
+def test_matrices(width: int, height: int) -> None:
+    """Those given are as high, lower, higher and of other widths."""
+    for rows, columns in ((height, width), (1, width + 3), (height + 5, max(width - 1, 1))):
+        x = values((2, rows, columns), np.float32, width)
+        expected = np.fft.rfft2(x.astype(np.float64), (height, width)).astype(np.complex64)
+        session = circlet.Session(spectrum((2, rows, columns), height, width), backend="native")
+        (found,) = session.invoke(0, [x])
+        np.testing.assert_allclose(found, expected, 1e-6, 1e-6 * np.abs(expected).max(), strict=True)
+        assert set(session.backend_of(0)) == {"native"}
+
+
+def spectrum(shape: tuple[int, ...], height: int, width: int) -> Model:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, shape)
+    main.output(*main.op(Rfft2D(), x, main.constant(np.array([height, width], np.int32))))
+    return b.build()
+
+
+def test_open_matrices(folder: object, compiled: list[str]) -> None:
+    """Of any number, height and width."""
+    session = circlet.Session(spectrum((-1, -1, -1), 12, 20), backend="native")
+    for shape in ((2, 12, 20), (3, 5, 40), (9, 30, 7), (5, 2, 2)):
+        x = values(shape, np.float32, 1)
+        expected = np.fft.rfft2(x.astype(np.float64), (12, 20)).astype(np.complex64)
+        np.testing.assert_allclose(session.invoke(0, [x])[0], expected, 1e-6, 1e-6 * np.abs(expected).max())
+    assert len(compiled) == 1
+    assert set(session.backend_of(0)) == {"native"}
 
 
 @pytest.mark.parametrize("given", [5, 16, 40])

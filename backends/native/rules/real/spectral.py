@@ -1,4 +1,4 @@
-"""Native rules of complex numbers and of Fourier transforms of real rows."""
+"""Native rules of complex numbers and of Fourier transforms of real rows and matrices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Whole
-from circlet.backends.native.rules.fourier import Numbers, Table, lanes_of, radices, roots, transform
+from circlet.backends.native.rules.fourier import (
+    Complex,
+    Numbers,
+    Table,
+    lanes_of,
+    parts_of,
+    radices,
+    roots,
+    transform,
+)
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of, only
@@ -68,14 +77,13 @@ for _op, _of in _OF_PARTS.items():
 
 
 def _lengths(call: Call) -> str | None:
-    """Refuses transforms of other matrices than rows, and of lengths without `radices`."""
+    """Refuses transforms of lengths without `radices`."""
     given = call.input(1).data
     if given is None or given.shape != (2,):
         return "input 1 is not two constants"
     height, width = given.tolist()
-    if height != 1 or width < 1:
-        return f"matrices of {height} by {width} (supported: one row)"
-    return None if radices(_count(width)) else f"length {width} (supported: products of 2, 3 and 5)"
+    wrong = [each for each, count in ((height, height), (width, _count(width))) if each < 1 or radices(count) is None]
+    return f"length {wrong[0]} (supported: products of 2, 3 and 5)" if wrong else None
 
 
 def _count(width: int) -> int:
@@ -86,8 +94,12 @@ def _count(width: int) -> int:
 @nest(Rfft2D, all_of(only({DType.FLOAT32}), _lengths), memory_inputs=frozenset({0}), parameters=frozenset({1}))
 def rfft2d(node: Node[Rfft2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., m, n), float32, and lengths (1, w): of the first row of each matrix, cut or filled up with zeros,
-    (..., 1, w // 2 + 1), complex64. As many rows at a time as a vector has lanes, shared out."""
-    x, (_, width) = node.input(0), _known(node)
+    (..., 1, w // 2 + 1), complex64. As many rows at a time as a vector has lanes, shared out. Of several rows each is
+    transformed, and then what has become of all in one place."""
+    x, (height, width) = node.input(0), _known(node)
+    if height > 1:
+        _of_matrices(node, e, sinks[0], height, width)
+        return
     outer, bins, count = x.shape[:-2], width // 2 + 1, _count(width)
     rows, room = prod(outer), max(count, bins)
     lanes = lanes_of(e)
@@ -105,7 +117,9 @@ def rfft2d(node: Node[Rfft2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             place = e.builder.add(e.builder.mul(k, e.number(parts * lanes)), lane)
             given.put(e, place, x.element(e, [*row(lane), k]))
         found = transform(e, node.function, given, spare)
-        bits = _packed(e, node.function, found, spare if found is given else given, width)
+        other = spare if found is given else given
+        _each_bin(e, node.function, found, width, partial(other.store_bits, e))
+        bits = other.memory
         with rolled(e, here.register) as lane, rolled(e, bins) as k:
             place = e.builder.add(e.builder.mul(k, e.number(lanes)), lane)
             sinks[0](e, [*row(lane), k], e.load(bits, DType.COMPLEX64, place))
@@ -119,10 +133,60 @@ def _known(node: Node[Rfft2D]) -> tuple[int, int]:
     return height, width
 
 
-def _packed(e: Emitter, function: Function, found: Numbers, spare: Numbers, width: int) -> ir.Value:
-    """The first half of the transforms of rows as elements, in `spare` memory: of each number those of all rows. Of an
-    even length they follow from the transform of half as many numbers x[2 k] + i x[2 k + 1]: the sum and the difference
-    of a number and the conjugate of the one as far from the end are those of the even elements and of the odd ones."""
+def _of_matrices(node: Node[Rfft2D], e: Emitter, sink: Sink, height: int, width: int) -> None:
+    """Of x (..., m, n) the transforms (..., h, w // 2 + 1), matrix by matrix, shared out. What becomes of the rows lies
+    in scratch memory, of the type that is computed with; then as many columns are transformed at a time as a vector has
+    lanes."""
+    x, b, function, bins, count = node.input(0), e.builder, node.function, width // 2 + 1, _count(width)
+    outer, lanes, dtype = x.shape[:-2], lanes_of(e), parts_of(e)
+    rows, columns = ([Numbers.reserved(e, function, each, max(each, room)) for _ in range(2)]
+                     for each, room in ((count, bins), (height, height)))
+    middle = function.scratch(2 * height * bins * dtype.numpy.itemsize)
+    parts, passes = 2 if width % 2 else 1, len((*(radices(count) or ()), *(radices(height) or ()))) + 1
+
+    def copied(numbers: Numbers, number: ir.Value, lane: ir.Value, place: list[ir.Value], reads: bool) -> None:
+        """Takes a number of a lane from the memory in between, or puts it there."""
+        at = b.mul(e.linear(place, (height, bins)), e.number(2))
+        for part in range(2):
+            inside = b.add(b.mul(b.add(b.mul(number, e.number(2)), e.number(part)), e.number(lanes)), lane)
+            beside = b.add(at, e.number(part))
+            source, target = ((middle, beside), (numbers.memory, inside))[::1 if reads else -1]
+            e.store(e.load(source[0], dtype, source[1]), target[0], dtype, target[1])
+
+    with parallel(e, prod(outer), 4 * height * width * passes) as matrix:
+        index = e.delinear(matrix, outer)
+        with rolled(e, -(-height // lanes)) as block:
+            first, (given, spare) = Whole(e, block) * lanes, rows
+            given.clear(e)
+            there = (Whole(e, x.shape[-2]).at_most(height) - first).at_least(0).at_most(lanes)
+            with rolled(e, there.register) as lane, rolled(e, Whole(e, x.shape[-1]).at_most(width).register) as k:
+                value = x.element(e, [*index, b.add(first.register, lane), k])
+                given.put(e, b.add(b.mul(k, e.number(parts * lanes)), lane), value)
+            found = transform(e, function, given, spare)
+            other = spare if found is given else given
+            _each_bin(e, function, found, width, partial(other.store, e))
+            with rolled(e, (Whole(e, height) - first).at_most(lanes).register) as lane, rolled(e, bins) as k:
+                copied(other, k, lane, [b.add(first.register, lane), k], reads=False)
+        with rolled(e, -(-bins // lanes)) as block:
+            first, (given, spare) = Whole(e, block) * lanes, columns
+            given.clear(e)
+            here = (Whole(e, bins) - first).at_most(lanes).register
+            with rolled(e, height) as row, rolled(e, here) as lane:
+                copied(given, row, lane, [row, b.add(first.register, lane)], reads=True)
+            found = transform(e, function, given, spare)
+            other = spare if found is given else given
+            with rolled(e, height) as row:
+                other.store_bits(e, row, found.load(e, row))
+            with rolled(e, height) as row, rolled(e, here) as lane:
+                bits = e.load(other.memory, DType.COMPLEX64, b.add(b.mul(row, e.number(lanes)), lane))
+                sink(e, [*index, row, b.add(first.register, lane)], bits)
+
+
+def _each_bin(e: Emitter, function: Function, found: Numbers, width: int,
+              give: Callable[[ir.Value, Complex], None]) -> None:
+    """Gives the first half of the transforms of rows, by number. Of an even length they follow from the transform of
+    half as many numbers x[2 k] + i x[2 k + 1]: the sum and the difference of a number and the conjugate of the one as
+    far from the end are those of the even elements and of the odd ones."""
     b, count = e.builder, found.count
     is_even = width % 2 == 0
     table = Table.of(function, -0.5j * roots(width, np.arange(count + 1)), found) if is_even else None
@@ -134,5 +198,4 @@ def _packed(e: Emitter, function: Function, found: Numbers, spare: Numbers, widt
             is_first = b.icmp_signed("==", k, e.number(0))
             mirrored = found.load(e, b.select(is_first, e.number(0), b.sub(e.number(count), k))).conjugate()
             value = (here + mirrored).scaled(0.5) + (here - mirrored) * table.load(e, k)
-        spare.store_bits(e, k, value)
-    return spare.memory
+        give(k, value)
