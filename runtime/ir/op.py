@@ -240,6 +240,10 @@ class Op(ABC):
         """The operators of the subgraph, by index, that a pass put into this one."""
         return ()
 
+    def joined(self) -> Sequence[tuple[Op, tuple[int, ...], tuple[int, ...]]]:
+        """The same operators, with the tensors of the subgraph that each reads and gives."""
+        return ()
+
     def variable(self) -> tuple[str, str] | None:
         """Container and name of the variable that the operator gives the handle of, if it does."""
         return None

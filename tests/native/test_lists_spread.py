@@ -109,6 +109,12 @@ def unpadded(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return joint
 
 
+def repeated(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Rows as often as is said of each."""
+    found: np.ndarray = np.repeat(x[0, :len(lengths)], lengths, 0)[None]
+    return found
+
+
 STACK = "y = ConcatFromSequence<axis = 1, new_axis = 1>(all) }"
 SPLIT = HEAD + """list = SplitToSequence<axis = 1>(x, BY) count = SequenceLength(list)
     z = Loop(count, yes)<body = body (int64 i, bool c) => (bool more, float[n, 2] sum) { more = Identity(yes)
@@ -146,6 +152,17 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
             end = Reshape(count, ones) axis = Reshape(zero, ones) part = Slice(row, none, end, axis)
             longer = SequenceInsert(items, part) }>
         rows_of = ConcatFromSequence<axis = 0>(all) z = Tanh(rows_of) y = Unsqueeze(z, none) }""", unpadded),
+    "repeated": (HEAD + """many = Shape(lengths) often = Gather(many, zero) list = SequenceEmpty()
+        each = ConstantOfShape<value = int64[1] {1}>(many) counts = SplitToSequence<axis = 0>(lengths, each)
+        width = Reshape(steps, ones) every = ConstantOfShape<value = int64[1] {1}>(width) of = Gather(x, zero)
+        parts = SplitToSequence<axis = 0>(of, every)
+        all = Loop(often, yes, list)<body = body (int64 i, bool c, seq(float) items) => (bool more, seq(float) longer) {
+            more = Identity(yes) count = SequenceAt(counts, i) part = SequenceAt(parts, i) row = Unsqueeze(part, ones)
+            two = Constant<value = int64[1] {2}>() size = Concat<axis = 0>(ones, count, two) rank = Shape(size)
+            unit = ConstantOfShape<value = int64[1] {1}>(rank) minus = Neg(unit) same = Equal(size, minus)
+            wanted = Where(same, unit, size) wide = Expand(row, wanted) flat = Constant<value = int64[2] {-1, 2}>()
+            rows = Reshape(wide, flat) longer = SequenceInsert(items, rows) }>
+        rows_of = ConcatFromSequence<axis = 0>(all) y = Unsqueeze(rows_of, none) }""", repeated),
     "traced": (LOOP.replace("seq(float)", "seq(int64)").replace("Empty()", "Empty<dtype = 7>()") + ROW + """
         kind = ArgMax<axis = 1, keepdims = 0>(next) longer = SequenceInsert(items, kind) }>
         z = Loop(steps, yes)<body = back (int64 j, bool d) => (bool again, float[n] part) { again = Identity(yes)

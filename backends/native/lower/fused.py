@@ -57,6 +57,10 @@ class Fused(Op):
         """The indices of the members."""
         return tuple(each.number for each in self.members)
 
+    def joined(self) -> Sequence[tuple[Op, tuple[int, ...], tuple[int, ...]]]:
+        """The members, with what they read and give."""
+        return [(each.op, tuple(each.inputs), tuple(each.outputs)) for each in (one.operator for one in self.members)]
+
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         """The shape of the last member's result."""
         found = self._infer({tensor: args[position] for position, tensor in enumerate(self.sources)}, self.members)

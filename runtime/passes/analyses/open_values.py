@@ -260,9 +260,20 @@ def _inverted(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...])
 
 
 def _broadcast(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
-    """What two shapes broadcast to."""
-    sizes = broadcast_shapes([tuple(each.tolist()) for each in _given(inputs)])
-    return (_objects(np.array(sizes, np.object_)),)
+    """What two shapes broadcast to. Where one size does not follow, it is that of the other one, unless this is 1."""
+    pair = _given(inputs)
+    if not any(map(has_gaps, pair)):
+        return (_objects(np.array(broadcast_shapes([tuple(each.tolist()) for each in pair]), np.object_)),)
+    count = max(each.size for each in pair)
+    aligned = [np.concatenate([np.ones(count - each.size, np.object_), each]) for each in pair]
+    return (np.array(np.frompyfunc(_broadcast_in_part, 2, 1)(*aligned), np.object_),)
+
+
+def _broadcast_in_part(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        known = other if one is None else one
+        return known if known is not None and certain(known, ">", 1) else None
+    return broadcast_shapes([(one,), (other,)])[0]
 
 
 def _chosen(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
@@ -371,9 +382,10 @@ _RULES: Mapping[type[Op], _Rule] = {
 
 _PARTLY = (
     shape.Reshape, shape.ExpandDims, shape.Squeeze, shape.Alias, quantize.Cast, elementwise.Add, elementwise.Sub,
-    elementwise.Mul, elementwise.Maximum, elementwise.Minimum, layout.Concatenation, layout.Pack, comparison.Equal,
-    comparison.NotEqual, comparison.Less, comparison.LessEqual, comparison.Greater, comparison.GreaterEqual,
-    comparison.LogicalAnd, comparison.LogicalOr, unary.LogicalNot, comparison.Select, comparison.SelectV2)
+    elementwise.Mul, elementwise.Maximum, elementwise.Minimum, layout.Concatenation, layout.Pack, shape.BroadcastArgs,
+    comparison.Equal, comparison.NotEqual, comparison.Less, comparison.LessEqual, comparison.Greater,
+    comparison.GreaterEqual, comparison.LogicalAnd, comparison.LogicalOr, unary.LogicalNot, comparison.Select,
+    comparison.SelectV2)
 """Operators of which an element follows from those that it is made of, whatever the others are."""
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from circlet.runtime.ir.faults import FAULTS
 from circlet.runtime.ir.length import Scope, is_open
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
-from circlet.runtime.ir.op import Operands, Unknown
+from circlet.runtime.ir.op import Operand, Operands, Unknown
 from circlet.runtime.ir.ratio import EXACT
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
@@ -85,6 +85,26 @@ class Teller:
         """The operator that gives a tensor."""
         return {tensor: each for each in self._subgraph.operators for tensor in each.outputs}
 
+    @cached_property
+    def _inside(self) -> Mapping[int, Operator]:
+        """The operator that gives a tensor, of those that a pass put into another one."""
+        return {tensor: Operator(op, inputs, outputs) for each in self._subgraph.operators
+                for op, inputs, outputs in each.op.joined() for tensor in outputs}
+
+    def _shape(self, tensor: int, depth: int) -> Shape | None:
+        """The shape of a tensor, that of one between operators that were put into another among them."""
+        found, operator = self._shapes[tensor], self._inside.get(tensor)
+        if found is not None or operator is None or depth >= MOST_FOLLOWED:
+            return found
+        given = {each: self._shape(each, depth + 1) for each in operator.inputs if each != ABSENT}
+        operands = [None if each == ABSENT or (shape := given[each]) is None else Operand(
+            self._subgraph.tensors[each].dtype, shape, self._known.get(each)) for each in operator.inputs]
+        with suppress(Unknown, *FAULTS):
+            if None not in given.values():
+                return operator.op.infer(Operands(tuple(operands), len(operator.outputs)))[
+                    operator.outputs.index(tensor)]
+        return None
+
     def shapes(self, operator: Operator, operands: Callable[[Mapping[int, Array]], Operands]) -> (
             tuple[Shape, ...] | None):
         """The shapes of an operator's results, from its inputs as lengths; None where they do not follow.
@@ -148,11 +168,10 @@ class Teller:
         return found[tensor]
 
     def _followed_in_part(self, tensor: int, found: dict[int, Array], depth: int) -> Array:
-        shape = self._shapes[tensor]
-        dtype = self._subgraph.tensors[tensor].dtype
+        shape, dtype = self._shape(tensor, depth), self._subgraph.tensors[tensor].dtype
         if shape is None or dtype not in (*NUMBERS, DType.BOOL, *EXACT) or is_open(shape) or prod(shape) > MOST_NUMBERS:
             raise Unknown
-        operator = self._makers.get(tensor)
+        operator = self._inside.get(tensor, self._makers.get(tensor))
         if depth < MOST_FOLLOWED and operator is not None and operator.inputs and not operator.op.callees():
             with LOADING:
                 from circlet.runtime.passes.analyses.open_values import partial_results, valued
@@ -160,7 +179,7 @@ class Teller:
             with suppress(Unknown, *FAULTS):
                 made = partial_results(operator.op, [None if each == ABSENT else self._numbers(each, found, depth + 1)
                                                      for each in operator.inputs],
-                                       tuple(self._shapes[each] or () for each in operator.outputs))
+                                       tuple(self._shape(each, depth) or () for each in operator.outputs))
                 if made is not None:
                     return valued(made[operator.outputs.index(tensor)], dtype)
         return np.full(shape, None, np.object_)
