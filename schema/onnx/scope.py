@@ -90,7 +90,10 @@ class Scope:
         """By name."""
         self.filled: dict[str, Array] = {}
         """What all elements of a tensor are, by name."""
+        self.sums: dict[str, tuple[str, int]] = {}
+        """By the name of an integer plus a number, the name of the integer, and the number."""
         self._slices: dict[str, Slices] = {}
+        self._singles: set[str] = set()
 
     def define(self, name: str, value: Value | None) -> None:
         """Gives a name a value; None is an absent one.
@@ -136,6 +139,22 @@ class Scope:
         while scope is not None and name not in scope._names:
             scope = scope._parent
         return None if scope is None else scope._slices.get(name)
+
+    def sum_of(self, name: str) -> tuple[str, int]:
+        """The name of an integer, and a number, that are added up where a name stands for their sum."""
+        return self.sums.get(name, (name, 0))
+
+    def note_single(self, name: str) -> None:
+        """Keeps that a name will stand for a slice from an index to the next one: one element, or none where the index
+        lies outside."""
+        self._singles.add(name)
+
+    def is_single(self, name: str) -> bool:
+        """Whether a name stands for such a slice."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope._names:
+            scope = scope._parent
+        return scope is not None and name in scope._singles
 
     def own(self, name: str) -> Value | None:
         """The value that this scope, not one around it, gives a name; None where it gives none."""

@@ -27,6 +27,10 @@ ALIGNED: dict[str, Op] = {
 
 @rule(*SAME)
 def same(node: Node) -> Value:
+    number = node[1].data
+    if node.operator == "Add" and number is not None and number.size == 1 and number.dtype.kind == "i":
+        name, ahead = node.scope.sum_of(node.proto.input[0])
+        node.scope.sums[node.proto.output[0]] = name, ahead + number.item()
     return node.apply(SAME[node.operator], node[0], node[1])
 
 

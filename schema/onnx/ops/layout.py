@@ -39,9 +39,20 @@ def slice_(node: Node) -> Value:
     axes = node.value(3, "axes").tolist() if node.get(3) is not None else list(range(count))
     if len(axes) != count and count >= 0:
         raise ModelError(f"expected an axis for each of {count} starts, found {len(axes)}")
+    starts, ends = node[1], node[2]
     if node.get(3) is None and count < 0:
-        node.unsupported("starts of unknown number")
-    return _sliced(node, axes, node[1], node[2], node.get(4))
+        if not all(node.scope.is_single(node.proto.input[k]) for k in (1, 2)):
+            node.unsupported("starts of unknown number")
+        axes, (starts, ends) = [0], [c.reshape(node.graph, each, [1]) for each in (starts, ends)]
+    elif _is_single(node):
+        node.scope.note_single(node.proto.output[0])
+    return _sliced(node, axes, starts, ends, node.get(4))
+
+
+def _is_single(node: Node) -> bool:
+    """Whether a slice of a vector goes from an index to the next one."""
+    (one, begin), (other, end) = map(node.scope.sum_of, node.proto.input[1:3])
+    return node[0].rank == 1 and one == other and end == begin + 1 and (node.get(4) is None or node.known(4) == 1)
 
 
 @rule("Slice")

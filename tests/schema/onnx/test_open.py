@@ -135,6 +135,23 @@ GROWN = """g (float[b, 2] x, int64 n) => (float[b, m, 3] y) {
 """A loop that grows from nothing, with a state whose width is a constant in a shape that is computed."""
 
 
+BAGGED = """g (float[n, 2] x, int64[k] ends) => (float[m, 2] y) {
+    one = Constant<value = int64[1] {1}>() zero = Constant<value = int64[1] {0}>() all = Concat<axis = 0>(zero, ends)
+    count = Size(ends) yes = Constant<value = bool {1}>()
+    y = Loop(count, yes)<body = body (int64 i, bool c) => (bool more, float[2] sum) { more = Identity(yes)
+        at = Reshape(i, one) next = Add(at, one) after = Add(next, one)
+        start = Slice(all, at, next) end = Slice(all, next, after)
+        rows = Slice(x, start, end) sum = ReduceSum<keepdims = 0>(rows, zero) }> }"""
+"""Sums between offsets that are sliced out of a vector, as PyTorch's exporter writes of an EmbeddingBag."""
+
+
+def bagged(length: int) -> Case:
+    x = np.arange(4 * length, dtype=np.float32).reshape(2 * length, 2)
+    ends = np.array([length - 2, length, 2 * length])
+    sums = [each.sum(0) for each in np.split(x, ends[:-1])]
+    return Case(f"bags of {length}", BAGGED, {"x": x, "ends": ends}, [np.stack(sums)])
+
+
 def grown(length: int) -> Case:
     state = np.arange(1, length + 1, dtype=np.float32)[:, None] * np.ones(5, np.float32)
     rows = state @ np.arange(1, 16, dtype=np.float32).reshape(5, 3)
@@ -263,7 +280,7 @@ def recurrent(length: int) -> Case:
 
 
 CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched, boxed, mirrored,
-         scored, grown, sampled, transformed)
+         scored, grown, sampled, transformed, bagged)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
