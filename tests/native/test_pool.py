@@ -9,15 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from circlet.backends.native.rules.rule import Rule, rule_of
+from circlet.runtime.exec.kernel import NOWHERE, Call
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.types import Activation, Padding
 from circlet.runtime.ops.elementwise import Mul
 from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D, Pool
 from tests.native.against_cpu import agree, applied, seeds, values
-from tests.native.native_cases import native_test
+from tests.native.native_cases import model_of, native_test
+from tests.ops.cases import Case
 from tests.ops.test_pool import AVERAGE, L2, MAX
 
 test_pool = native_test([each for each in (*AVERAGE, *MAX, *L2) if each.error is None])
+
+
+@pytest.mark.parametrize("case", [each for each in MAX if each.error is None], ids=lambda case: case.id)
+def test_maxima_need_no_host_call(case: Case) -> None:
+    main = model_of(case)[0].subgraphs[0]
+    assert isinstance(rule_of(Call.of(main, main.operators[0], NOWHERE)), Rule)
+
 
 SIZES = st.integers(1, 4)
 LENGTHS = st.sampled_from([4, 5, 6, 9])

@@ -58,6 +58,8 @@ MAX = [
          [T(grid((1, 3, 2, 2), [40, 93, 102, 49, 120, 111, 102, 67, 120, 85, 94, 41], np.int8), q=q(0.05, 7))]),
     Case("uint8", MaxPool2D(Padding.VALID, stride_h=1, stride_w=1, filter_height=5, filter_width=4), [UINT8],
          [T(grid((1, 1, 1, 2), [248, 239], np.uint8), q=q(0.05, 131))]),
+    Case("uint8-plain", MaxPool2D(stride_h=2, stride_w=2, filter_height=3, filter_width=2), [UINT8.value],
+         [grid((1, 3, 2, 2), [168, 221, 230, 177, 248, 239, 230, 195, 248, 213, 222, 169], np.uint8)]),
     Case("int16-relu-n1-to-1", MaxPool2D(stride_h=2, stride_w=2, filter_height=3, filter_width=2,
                                          fused_activation_function=Activation.RELU_N1_TO_1), [INT16],
          [T(grid((1, 3, 2, 2), [2500, 2500, 2500, 2500, 2500, 2500, 2500, 2500, 2500, 2500, 2500, 1917], np.int16),

@@ -24,9 +24,10 @@ from circlet.backends.native.rules.real.reduce import AXES, Fold, extreme, fold_
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Target
+from circlet.backends.refusal import only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import certain, is_late, is_length, larger, lowest, may_differ
-from circlet.runtime.ir.types import Activation, DType
+from circlet.runtime.ir.types import QUANTIZABLE, Activation, DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
 
@@ -168,4 +169,4 @@ def _divide(e: Emitter, count: ir.Value) -> Callable[[ir.Value], ir.Value]:
 
 
 nest(AveragePool2D, quantized, frozenset({0}), name=QUANTIZED, quantized_as=_limits)(partial(_pool, "add"))
-nest(MaxPool2D, quantized, frozenset({0}), name=QUANTIZED, quantized_as=_limits)(partial(_pool, "max"))
+nest(MaxPool2D, only(QUANTIZABLE), frozenset({0}), name=QUANTIZED, quantized_as=_limits)(partial(_pool, "max"))
