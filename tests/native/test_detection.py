@@ -58,6 +58,13 @@ def test_any_boxes(count: int, most: int, overlap: float, least: float, special:
     agree(applied(NonMaxSuppressionV5() if tells else NonMaxSuppressionV4(), *constants), *given)
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+def test_more_boxes_than_a_vector_has_lanes(sigma: float) -> None:
+    constants = [np.int32(70), np.float32(0.3), np.float32(0.1), np.float32(sigma)]
+    agree(applied(NonMaxSuppressionV5(), *constants), boxes(70, 3, True), scores((70,), 3, True))
+
+
+
 @settings(max_examples=40, deadline=None)
 @given(COUNTS, st.integers(1, 4), st.booleans(), st.integers(0, 6), st.sampled_from([0.1, 0.3, 1.0]), LIMITS,
        st.booleans(), seeds)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,14 +12,17 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.lanes import Lanes
+from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.math import exp, exp2_parts
 from circlet.backends.native.emit.value import Value, in_memory
+from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.index import counts
 from circlet.backends.native.rules.moving.move import extended
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.quantize import convert
-from circlet.backends.native.rules.real.reduce import Register
+from circlet.backends.native.rules.real.reduce import Register, extreme, is_extreme
 from circlet.backends.native.rules.refusals import movable
+from circlet.backends.native.rules.row_vectors import RowVectors
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
@@ -32,8 +36,9 @@ Change: TypeAlias = "Callable[[ir.Value, ir.Value], tuple[ir.Value, ir.Value]]"
 
 
 class Boxes:
-    """Boxes (n, 4) in scratch memory, by their least and greatest corners and areas, and, one behind the other, the
-    numbers and scores of those that may be selected."""
+    """Boxes (n, 4) in scratch memory, by their least and greatest corners and areas; and, one behind the other, the
+    numbers, corners, areas and scores of those that may be selected. What is taken out of these has a score of -inf, so
+    that vectors of neighbours are looked at."""
 
     def __init__(self, node: Node[Any], e: Emitter, count: int) -> None:
         """
@@ -43,15 +48,17 @@ class Boxes:
             count: of the boxes.
         """
         self._e, self._count = e, count
-        self._low, self._high = ([self._row(node) for _ in range(2)] for _ in range(2))
-        self._areas, self._scores = self._row(node), self._row(node)
+        self._all, self._kept = ([self._row(node) for _ in range(5)] for _ in range(2))
+        self._scores = self._row(node)
         self._numbers = node.function.reserve(count * e.index_dtype.numpy.itemsize)
         self.best, self.score = Register(e, e.index), Register(e, ir.FloatType())
-        self._left = Register(e, e.index)
+        self._place, self._left = Register(e, e.index), Register(e, e.index)
 
     def _row(self, node: Node[Any]) -> Value:
-        """Scratch memory for a number of each box."""
-        return in_memory(node.function.reserve(self._count * FLOAT.numpy.itemsize), (self._count,), FLOAT)
+        """Scratch memory for a number of each box, with room for a vector behind it."""
+        memory = node.function.reserve(self._count * FLOAT.numpy.itemsize + self._e.target.vector_bytes)
+        self._e.roomy.add(memory)
+        return in_memory(memory, (self._count,), FLOAT)
 
     def _put(self, row: Value, k: ir.Value, value: ir.Value) -> None:
         assert row.memory is not None, "rows are written"
@@ -64,11 +71,9 @@ class Boxes:
         """Takes a box by two opposite corners."""
         b = self._e.builder
         low, high = ([self._either(relation, *each) for each in zip(one, other, strict=True)] for relation in "<>")
-        for rows, values in ((self._low, low), (self._high, high)):
-            for row, value in zip(rows, values, strict=True):
-                self._put(row, k, value)
         sides = [b.fsub(*each) for each in zip(high, low, strict=True)]
-        self._put(self._areas, k, b.fmul(*sides))
+        for row, value in zip(self._all, [*low, *high, b.fmul(*sides)], strict=True):
+            self._put(row, k, value)
 
     def _either(self, relation: str, one: ir.Value, other: ir.Value) -> ir.Value:
         """The one of two numbers to which a relation holds; NaN where one is NaN."""
@@ -78,26 +83,38 @@ class Boxes:
 
     def begin(self, scores: Any, least: ir.Value) -> None:
         """Takes the scores, as a function of the number of a box, that are above a threshold; finds the best one."""
-        self._reset()
-        with self._e.loop(self._count) as k:
-            score = scores(k)
-            self._keep(k, score, self._e.builder.fcmp_ordered(">", score, least))
-
-    def _reset(self) -> None:
-        self.best.set(self._e.number(0))
-        self.score.set(self._number(-np.inf))
-        self._left.set(self._e.number(0))
-
-    def _keep(self, k: ir.Value, score: ir.Value, stays: ir.Value) -> None:
-        """Keeps a box that stays, behind those before it; the first of the best ones is the best."""
         e, b = self._e, self._e.builder
-        place = self._left.get()
-        self._put(self._scores, place, score)
-        e.store(k, self._numbers, e.index_dtype, place)
-        self._left.set(b.add(place, b.zext(stays, e.index)))
-        is_better = b.and_(stays, b.fcmp_ordered(">", score, self.score.get()))
-        self.best.set(e.select(is_better, k, self.best.get()))
-        self.score.set(e.select(is_better, score, self.score.get()))
+        self._left.set(e.number(0))
+        with e.loop(self._count) as k:
+            score, place = scores(k), self._left.get()
+            for row, kept in zip(self._all, self._kept, strict=True):
+                self._put(kept, place, row.linear(e, k))
+            self._put(self._scores, place, score)
+            e.store(k, self._numbers, e.index_dtype, place)
+            self._left.set(b.add(place, b.zext(b.fcmp_ordered(">", score, least), e.index)))
+        self._find()
+
+    def _find(self) -> None:
+        """Finds the first of the best boxes."""
+        e, b, rows = self._e, self._e.builder, RowVectors.of(self._e, self._scores)
+        if rows is None:
+            self._find_by_turns()
+        else:
+            begin, count = e.number(0), Whole(e, self._left.get())
+            self.score.set(rows.combined(e, extreme(">", FLOAT).combine, -np.inf, begin, count))
+            self._place.set(rows.place_of(e, partial(is_extreme, ">", FLOAT, self.score.get()), begin, count))
+        with b.if_then(self.is_left):
+            self.best.set(e.load(self._numbers, e.index_dtype, self._place.get()))
+
+    def _find_by_turns(self) -> None:
+        e, b = self._e, self._e.builder
+        self._place.set(e.number(0))
+        self.score.set(self._number(-np.inf))
+        with e.loop(self._left.get()) as place:
+            score = self._scores.linear(e, place)
+            is_better = b.fcmp_ordered(">", score, self.score.get())
+            self._place.set(e.select(is_better, place, self._place.get()))
+            self.score.set(e.select(is_better, score, self.score.get()))
 
     @property
     def is_left(self) -> ir.Value:
@@ -107,33 +124,30 @@ class Boxes:
     def suppress(self, limit: ir.Value, change: Change | None = None) -> None:
         """Takes the best box out, and those whose intersection over union with it is not below a limit; finds the next
         best one. `change` says what becomes of the scores of the others, by that, and whether they stay."""
-        e, b = self._e, self._e.builder
-        chosen = self.best.get()
-        low, high = ([row.linear(e, chosen) for row in rows] for rows in (self._low, self._high))
-        area = self._areas.linear(e, chosen)
-        count = self._left.get()
-        self._reset()
-        with e.loop(count) as place:
-            k = e.load(self._numbers, e.index_dtype, place)
-            ratio = self._ratio(k, low, high, area)
-            is_out = b.or_(b.fcmp_ordered(">=", ratio, limit), b.icmp_signed("==", k, chosen))
-            score, stays = self._scores.linear(e, place), b.not_(is_out)
+        e, b, out = self._e, self._e.builder, self._number(-np.inf)
+        chosen = [row.linear(e, self._place.get()) for row in self._kept]
+        self._put(self._scores, self._place.get(), out)
+        with independent(e, self._left.get()) as place:
+            ratio = self._ratio(place, chosen)
+            score, stays = self._scores.linear(e, place), b.not_(b.fcmp_ordered(">=", ratio, limit))
             if change is not None:
                 score, is_above = change(score, ratio)
                 stays = b.and_(stays, is_above)
-            self._keep(k, score, stays)
+            self._put(self._scores, place, e.select(stays, score, out))
+        self._find()
 
-    def _ratio(self, k: ir.Value, low: list[ir.Value], high: list[ir.Value], area: ir.Value) -> ir.Value:
-        """The intersection over union of a box with another one; 0 where one is empty."""
+    def _ratio(self, place: ir.Value, chosen: Sequence[ir.Value]) -> ir.Value:
+        """The intersection over union of a box with the chosen one; 0 where one is empty."""
         e, b, zero = self._e, self._e.builder, self._number(0)
-        sides = []
+        *corners, own = (row.linear(e, place) for row in self._kept)
+        area, sides = chosen[4], []
         for axis in range(2):
-            top, bottom = self._high[axis].linear(e, k), self._low[axis].linear(e, k)
-            end = e.select(b.fcmp_ordered("<", high[axis], top), high[axis], top)
-            begin = e.select(b.fcmp_ordered(">", low[axis], bottom), low[axis], bottom)
+            top, bottom, high, low = corners[2 + axis], corners[axis], chosen[2 + axis], chosen[axis]
+            end = e.select(b.fcmp_ordered("<", high, top), high, top)
+            begin = e.select(b.fcmp_ordered(">", low, bottom), low, bottom)
             side = b.fsub(end, begin)
             sides.append(e.select(b.fcmp_ordered(">", side, zero), side, zero))
-        own, shared = self._areas.linear(e, k), b.fmul(*sides)
+        shared = b.fmul(*sides)
         ratio = b.fdiv(shared, b.fsub(b.fadd(own, area), shared))
         is_there = b.and_(b.fcmp_ordered(">", own, zero), b.fcmp_ordered(">", area, zero))
         return e.select(is_there, ratio, zero)

@@ -394,7 +394,7 @@ def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
         if isinstance(taken, RowVectors):
             begin, count = traversal.position(e, kept, e.number(0)), Whole(e, traversal.length)
             most = _ranked(e, relation, dtype, taken.combined(e, fold.combine, worst, begin, count))
-            place = taken.place_of(e, partial(_is_extreme, relation, dtype, most), begin, count)
+            place = taken.place_of(e, partial(is_extreme, relation, dtype, most), begin, count)
             found = convert(e, place, e.index_dtype, made)
         else:
             found = _found_by_turns(relation, e, traversal, kept, dtype, made, taken)
@@ -403,7 +403,7 @@ def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
     traversal.each_kept(e, traversal.row_vectors(e), turn)
 
 
-def _is_extreme(relation: str, dtype: DType, extreme: ir.Value, e: Emitter, elements: ir.Value) -> ir.Value:
+def is_extreme(relation: str, dtype: DType, extreme: ir.Value, e: Emitter, elements: ir.Value) -> ir.Value:
     """An i1 for each lane of a vector: whether the element is the extreme one."""
     b, every = e.builder, in_every_lane(e, extreme, elements.type)
     if not is_real(dtype):
