@@ -11,6 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import circlet
+from circlet.backends.native.rules.rule import Rule, rule_of
+from circlet.runtime.exec.kernel import NOWHERE, Call
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
@@ -19,7 +21,7 @@ from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Re
 from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth
 from tests.native.against_cpu import agree, applied, seeds, values
-from tests.native.native_cases import native_test
+from tests.native.native_cases import model_of, native_test
 from tests.ops.cases import check
 from tests.ops.test_resample import CASES as RESAMPLED
 from tests.ops.test_resize import BILINEAR, NEAREST
@@ -57,6 +59,19 @@ def test_any_axes(kind: Interpolation, coordinates: Coordinates, nearest: Neares
     assume(coordinates is not Coordinates.ALIGN_CORNERS or not any(map(has_one_step, image[1:], measure)))
     found = np.array(measure, np.float32 if isinstance(measure[0], float) else np.int64)
     agree(applied(Resample((1, 2), kind, coordinates, nearest), found), values(image, np.float32, seed))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("kind", [Interpolation.LINEAR, Interpolation.CUBIC])
+@pytest.mark.parametrize(("axes", "size"), [((1, 2), (9, 4)), ((2, 3), (50, 7)), ((0, 3), (1, 1)), ((3,), (30,))])
+def test_antialiasing(axes: tuple[int, ...], size: tuple[int, ...], kind: Interpolation, inside: bool) -> None:
+    x, op = values((3, 29, 33, 21), np.float32, 5), Resample(axes, kind, exclude_outside=inside, antialias=True)
+    agree(applied(op, np.array(size, np.int64)), x)
+
+
+def test_antialiasing_needs_no_host_call() -> None:
+    main = model_of(next(each for each in RESAMPLED if each.id == "antialias"))[0].subgraphs[0]
+    assert isinstance(rule_of(Call.of(main, main.operators[0], NOWHERE)), Rule)
 
 
 @settings(max_examples=40, deadline=None)

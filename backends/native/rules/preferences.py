@@ -47,6 +47,7 @@ PREFERENCES: Mapping[str, tuple[str, ...]] = {
     "QUANTIZE": (PLAIN, "requantize", TABLE),
     "GATHER": ("one", PLAIN),
     "RANGE": (PLAIN, "sums"),
+    "RESAMPLE": (PLAIN, "smooth"),
     "SCATTER_ND": ("one", PLAIN),
     "TILE": ("broadcast", PLAIN),
     "LSTM": (PLAIN, "basic"),

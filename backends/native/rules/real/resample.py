@@ -14,6 +14,7 @@ from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
+from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
@@ -41,7 +42,7 @@ class _Axis:
             factor: between the two, maybe a float32; None where it is the quotient.
             part: where the part of the axis begins that is resized, and where it ends, as doubles; nothing for all.
         """
-        self.e, self.b, self.kind, self.size = e, e.builder, kind, size
+        self.e, self.b, self.kind, self.size, self.extent = e, e.builder, kind, size, length
         self.length, self._count = (self.real(e.number(each)) for each in (length, size))
         self.factor = (self.b.fdiv(self._count, self.length) if factor is None
                        else self.number(factor) if isinstance(factor, float)
@@ -141,10 +142,14 @@ def _refuses(call: Call) -> str | None:
     assert isinstance(op, Resample)
     is_cut = op.coordinates is Coordinates.TF_CROP_AND_RESIZE
     kinds = movable if op.interpolation is Interpolation.NEAREST and not is_cut else all_of(plain, only((FLOAT,)))
-    if kinds(call):
-        return kinds(call)
-    if op.antialias or op.aspect is not Aspect.STRETCH:
-        return "antialiasing, or one factor for all axes"
+    return kinds(call) or ("antialiasing" if op.antialias else None) or _refuses_numbers(call)
+
+
+def _refuses_numbers(call: Call) -> str | None:
+    """Refuses one factor for all axes, and factors that only the run tells."""
+    assert isinstance(call.op, Resample)
+    if call.op.aspect is not Aspect.STRETCH:
+        return "one factor for all axes"
     part = call.inputs[2] if len(call.inputs) > 2 else None
     if part is not None and part.dtype is not FLOAT:
         return f"parts of element type {part.dtype.value}"
@@ -174,6 +179,117 @@ def resample(node: Node[Resample], e: Emitter, sinks: tuple[Sink, ...]) -> None:
                     other = e.constant(node.op.extrapolation, x.dtype)
                     value = e.builder.select(outside.linear(e, index), other, value)
             sinks[0](e, [*place, j], value)
+
+
+def _refuses_smooth(call: Call) -> str | None:
+    """Refuses all but antialiasing of float32 by factors that are known, or the quotients of sizes."""
+    op = call.op
+    assert isinstance(op, Resample)
+    if not op.antialias or op.interpolation is Interpolation.NEAREST or op.coordinates in _MOVES:
+        return "no antialiasing"
+    return all_of(plain, only((FLOAT,)))(call) or ("factors beside sizes" if call.has(3) else _refuses_numbers(call))
+
+
+@nest(Resample, _refuses_smooth, frozenset({0}), frozenset({1}), name="smooth")
+def smooth(node: Node[Resample], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (d0, ..., dk), float32: the same with other lengths of some axes, of all elements that the place of one
+    covers. One axis after the other: a table says which elements these are, then neighbours add them up."""
+    x, op, given = node.input(0), node.op, node.input(1).known
+    assert given is not None, "it is a parameter"
+    for axis, each in zip(op.axes, given.tolist(), strict=True):
+        length, size = x.shape[axis], node.shape[axis]
+        factor = each if isinstance(each, float) else None
+        if may_differ(size, length) or factor not in (None, 1.0):
+            taps = _covering(node, _Axis(e, DOUBLE, length, size, factor, ()))
+            x = (_added_along if axis + 1 < len(x.shape) else _added_in_rows)(node, e, x, axis, taps)
+    *outer, length = node.shape
+    with parallel_nest(e, tuple(outer), 4 * prod(node.shape)) as place, independent(e, length) as j:
+        sinks[0](e, [*place, j], x.element(e, [*place, j]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Taps:
+    """The elements that each resized one of an axis is the sum of: where they are, what they count; (count, size)."""
+
+    count: ir.Value
+    size: int
+    index: Value
+    weight: Value
+
+    def at(self, e: Emitter, tap: ir.Value, k: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Where a tap of one element is, and what it counts."""
+        place = e.builder.add(e.builder.mul(tap, e.number(self.size)), k)
+        return self.index.linear(e, place), self.weight.linear(e, place)
+
+
+def _covering(node: Node[Resample], axis: _Axis) -> _Taps:
+    """The table of an axis, in scratch memory: of more elements the smaller the result is, but together not more than
+    there are before and after, for either side."""
+    e, b, size, reach = axis.e, axis.b, axis.size, len(_STEPS[node.op.interpolation]) // 2
+    scale = e.intrinsic("minnum", axis.factor, axis.number(1))
+    half = e.intrinsic("ceil", b.fdiv(axis.number(reach), scale))
+    room = 2 * reach * (axis.extent + size) + 2 * size + 2 * reach
+    found = _Taps(b.fptosi(b.fmul(half, axis.number(2)), e.index), size, _table(node, room, e.index_dtype),
+                  _table(node, room, FLOAT))
+    total = Register(e, ir.DoubleType())
+    with e.loop(size) as k:
+        place = _PLACES[node.op.coordinates](axis, axis.real(k))
+        first = b.fsub(e.intrinsic("ceil", place), half)
+
+        def share(tap: ir.Value) -> tuple[ir.Value, ir.Value]:
+            index = b.fadd(first, axis.real(tap))
+            weight = _weight(node.op, axis, b.fmul(b.fsub(index, place), scale))
+            if node.op.exclude_outside:
+                weight = b.select(axis.is_outside(index), axis.number(0), weight)
+            return index, weight
+
+        total.set(axis.number(0))
+        with e.loop(found.count) as tap:
+            total.set(b.fadd(total.get(), share(tap)[1]))
+        with e.loop(found.count) as tap:
+            index, weight = share(tap)
+            where = b.add(b.mul(tap, e.number(size)), k)
+            _put(e, found.index, where, _inside(axis, index))
+            _put(e, found.weight, where, b.fptrunc(b.fdiv(weight, total.get()), ir.FloatType()))
+    return found
+
+
+def _added_along(node: Node[Resample], e: Emitter, x: Value, axis: int, taps: _Taps) -> Value:
+    """Sums along an axis behind which others lie: of runs of elements."""
+    shape = (*x.shape[:axis], taps.size, *x.shape[axis + 1:])
+    inner = [e.number(0)] * (len(shape) - axis - 1)
+    found, width = _table(node, prod(shape), FLOAT), prod(shape[axis + 1:])
+    with parallel_nest(e, shape[:axis + 1], 16 * prod(shape)) as place:
+        begin = e.linear([*place, *inner], shape)
+        _clear(e, found, begin, width)
+        with e.loop(taps.count) as tap:
+            index, weight = taps.at(e, tap, place[axis])
+            source = e.linear([*place[:axis], index, *inner], x.shape)
+            with independent(e, width, rereads=True) as j:
+                _add_to(e, found, e.builder.add(begin, j), x.linear(e, e.builder.add(source, j)), weight)
+    return in_memory(_home(found), shape, FLOAT)
+
+
+def _added_in_rows(node: Node[Resample], e: Emitter, x: Value, axis: int, taps: _Taps) -> Value:
+    """Sums along the last axis: of neighbours one element each at a time."""
+    shape = (*x.shape[:axis], taps.size)
+    found = _table(node, prod(shape), FLOAT)
+    with parallel_nest(e, shape[:axis], 16 * prod(shape)) as place:
+        begin, source = e.linear([*place, e.number(0)], shape), e.linear([*place, e.number(0)], x.shape)
+        _clear(e, found, begin, taps.size)
+        with e.loop(taps.count) as tap, independent(e, taps.size, rereads=True) as k:
+            index, weight = taps.at(e, tap, k)
+            _add_to(e, found, e.builder.add(begin, k), x.linear(e, e.builder.add(source, index)), weight)
+    return in_memory(_home(found), shape, FLOAT)
+
+
+def _clear(e: Emitter, table: Value, begin: ir.Value, count: int) -> None:
+    with independent(e, count, rereads=True) as k:
+        _put(e, table, e.builder.add(begin, k), e.constant(0, FLOAT))
+
+
+def _add_to(e: Emitter, table: Value, place: ir.Value, value: ir.Value, weight: ir.Value) -> None:
+    _put(e, table, place, e.builder.fadd(table.linear(e, place), e.builder.fmul(value, weight)))
 
 
 _Choice: TypeAlias = "tuple[ir.Value, ir.Value | None]"
@@ -275,8 +391,12 @@ def _table(node: Node[Resample], size: int, dtype: DType) -> Value:
 
 
 def _put(e: Emitter, table: Value, k: ir.Value, value: ir.Value) -> None:
+    e.store(value, _home(table), table.dtype, k)
+
+
+def _home(table: Value) -> ir.Value:
     assert table.memory is not None, "tables are written"
-    e.store(value, table.memory, table.dtype, k)
+    return table.memory
 
 
 def _inside(axis: _Axis, index: ir.Value) -> ir.Value:
