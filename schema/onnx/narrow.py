@@ -22,10 +22,10 @@ MOVES = frozenset({
 
 
 HALF = frozenset({
-    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "CumSum", "Einsum", "Gemm", "GlobalAveragePool",
-    "GlobalMaxPool", "InstanceNormalization", "LRN", "LayerNormalization", "LogSoftmax", "LpNormalization", "LpPool",
-    "MatMul", "MaxPool", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceProd",
-    "ReduceSum", "ReduceSumSquare", "Resize",
+    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "CumSum", "Einsum", "GRU", "Gemm",
+    "GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization", "LRN", "LSTM", "LayerNormalization", "LogSoftmax",
+    "LpNormalization", "LpPool", "MatMul", "MaxPool", "RNN", "ReduceL1", "ReduceL2", "ReduceLogSum",
+    "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Resize", "RoiAlign",
 })
 """The operators that circlet does not compute in half precision."""
 

@@ -1,0 +1,44 @@
+"""Operators on half precision that circlet computes in float32, against ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlet
+from tests.needs import NATIVE
+from tests.schema.onnx.graphs import load, parse
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+STEPS, HALF = 5, np.float16
+"""How long sequences are; what elements are."""
+
+
+def network(operator: str, gates: int, states: str) -> str:
+    """Of sequences (t, b, 2), with a state of 2."""
+    numbers = ", ".join(str(round(0.1 + (k * 7 % 11) / 10, 1)) for k in range(4 * gates))
+    return f"""g (float16[t, b, 2] x) => (float16[t, 1, b, 2] y) {{
+        wide = Constant<value = float[1, {2 * gates}, 2] {{{numbers}}}>() w = Cast<to = 10>(wide)
+        {states} = {operator}<hidden_size = 2>(x, w, w) }}"""
+
+
+CASES = {
+    "LSTM": (network("LSTM", 4, "y, h, cell"), (STEPS, 3, 2)),
+    "GRU": (network("GRU", 3, "y, h"), (STEPS, 3, 2)),
+    "RNN": (network("RNN", 1, "y, h"), (STEPS, 3, 2)),
+    "RoiAlign": ("""g (float16[b, 1, h, w] x) => (float16[2, 1, 2, 2] y) {
+        wide = Constant<value = float[2, 4] {0.0, 0.0, 3.0, 4.0, 1.0, 0.5, 5.0, 3.0}>() boxes = Cast<to = 10>(wide)
+        of = Constant<value = int64[2] {0, 1}>()
+        y = RoiAlign<output_height = 2, output_width = 2, sampling_ratio = 2>(x, boxes, of) }""", (2, 1, 6, 7)),
+}
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("name", CASES)
+def test_as_onnxruntime(name: str, backend: str) -> None:
+    text, shape = CASES[name]
+    x = np.random.default_rng(1).standard_normal(shape).astype(HALF)
+    (wanted,) = onnxruntime.InferenceSession(parse(text), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    (found,) = circlet.Session(load(text), backend).run({"x": x}).values()
+    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3, strict=True)
