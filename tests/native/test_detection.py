@@ -108,6 +108,15 @@ def chosen(centers: bool) -> Callable[[Graph], Sequence[Value]]:
     return write
 
 
+def thresholded(g: Graph) -> Sequence[Value]:
+    """With thresholds that only the run tells."""
+    x = g.builder.input("boxes", DType.FLOAT32, (2, -1, 4))
+    found = g.builder.input("scores", DType.FLOAT32, (2, 3, -1))
+    most = g.builder.constant(np.array([4], np.int64))
+    thresholds = [g.builder.input(name, DType.FLOAT32, (1,)) for name in ("overlap", "least")]
+    return [g(SelectBoxes(), x, found, most, *thresholds, dtype=DType.INT64)]
+
+
 def combined(g: Graph) -> Sequence[Value]:
     """Of any number of rows, as many as there are names."""
     x, names = g.builder.input("x", DType.FLOAT32, (-1, 3)), g.builder.input("names", DType.INT32, (-1,))
@@ -122,13 +131,17 @@ def of_chosen(n: int) -> list[Array]:
     return [boxes(2 * n, n, False).reshape(2, n, 4), scores((2, 3, n), n, False)]
 
 
+def of_thresholded(n: int) -> list[Array]:
+    return [*of_chosen(n), np.array([n % 5 / 4], np.float32), np.array([0.1], np.float32)]
+
+
 def of_combined(n: int) -> list[Array]:
     return [values((n, 3), np.float32, n), np.random.default_rng(n).integers(-1, n, n).astype(np.int32)]
 
 
 OPEN: dict[str, tuple[Callable[[Graph], Sequence[Value]], Callable[[int], list[Array]]]] = {
     "selected": (selected, of_selected), "chosen": (chosen(False), of_chosen), "centers": (chosen(True), of_chosen),
-    "combined": (combined, of_combined),
+    "combined": (combined, of_combined), "given": (thresholded, of_thresholded),
 }
 
 

@@ -121,15 +121,16 @@ class Boxes:
         """Whether there is a box to select."""
         return self._e.builder.fcmp_ordered(">", self.score.get(), self._number(-np.inf))
 
-    def suppress(self, limit: ir.Value, change: Change | None = None) -> None:
-        """Takes the best box out, and those whose intersection over union with it is not below a limit; finds the next
-        best one. `change` says what becomes of the scores of the others, by that, and whether they stay."""
+    def suppress(self, limit: ir.Value, change: Change | None = None, relation: str = ">=") -> None:
+        """Takes the best box out, and those to whose intersection over union with it and a limit a relation holds;
+        finds the next best one. `change` says what becomes of the scores of the others, by that, and whether they
+        stay."""
         e, b, out = self._e, self._e.builder, self._number(-np.inf)
         chosen = [row.linear(e, self._place.get()) for row in self._kept]
         self._put(self._scores, self._place.get(), out)
         with independent(e, self._left.get()) as place:
             ratio = self._ratio(place, chosen)
-            score, stays = self._scores.linear(e, place), b.not_(b.fcmp_ordered(">=", ratio, limit))
+            score, stays = self._scores.linear(e, place), b.not_(b.fcmp_ordered(relation, ratio, limit))
             if change is not None:
                 score, is_above = change(score, ratio)
                 stays = b.and_(stays, is_above)
@@ -154,8 +155,11 @@ class Boxes:
 
 
 def _real(*inputs: int) -> Refusal:
-    """Refuses all calls but those whose given inputs are float32."""
-    return all_of(movable, *(only({FLOAT}, each) for each in inputs))
+    """Refuses all calls but those of which these inputs, where they are there, are float32."""
+    def each_real(call: Call) -> str | None:
+        return all_of(*(only({FLOAT}, each) for each in inputs if call.has(each)))(call)
+
+    return all_of(movable, each_real)
 
 
 def _known_sigma(call: Call) -> str | None:
@@ -320,13 +324,7 @@ def _grown(e: Emitter, x: ir.Value) -> ir.Value:
     return e.select(b.fcmp_unordered("uno", x, x), x, found)
 
 
-def _fixed_limit(call: Call) -> str | None:
-    """Refuses thresholds that only the run tells."""
-    is_known = not call.has(3) or call.input(3).data is not None
-    return None if is_known else "an IoU threshold that is not constant"
-
-
-@nest(ops.SelectBoxes, all_of(_real(0, 1), _fixed_limit, counts), is_last=True)
+@nest(ops.SelectBoxes, all_of(_real(0, 1, 3, 4), counts), is_last=True)
 def select_boxes(node: Node[ops.SelectBoxes], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of boxes (m, n, 4) and scores (m, c, n): the batch, class and box (k, 3), i64, of those selected. Loops over m,
     which take the boxes, and over c, which select from them, one after the other."""
@@ -336,9 +334,8 @@ def select_boxes(node: Node[ops.SelectBoxes], e: Emitter, sinks: tuple[Sink, ...
     b, (batches, classes, count), scores = e.builder, node.input(1).shape, node.input(1)
     given = [node.optional(k) for k in (2, 3, 4)]
     most = e.number(0) if given[0] is None else extended(e, given[0].linear(e, e.number(0)), given[0].dtype)
-    iou = np.float32(0) if given[1] is None or given[1].known is None else np.float32(given[1].known.item())
-    limit = e.constant(np.nextafter(iou, np.float32(np.inf)), FLOAT)  # the threshold itself does not suppress
-    least = e.constant(-np.inf, FLOAT) if given[2] is None else given[2].linear(e, e.number(0))
+    limit, least = (e.constant(number, FLOAT) if each is None else each.linear(e, e.number(0))
+                    for each, number in zip(given[1:], (0, -np.inf), strict=True))
     with e.loop(batches) as batch:
         with e.loop(count) as k:
             boxes.take(k, *_corners(node, e, batch, k))
@@ -352,7 +349,7 @@ def select_boxes(node: Node[ops.SelectBoxes], e: Emitter, sinks: tuple[Sink, ...
                         e.store(convert(e, value, e.index_dtype, DType.INT64), home, DType.INT64,
                                 b.add(first, e.number(axis)))
                     found.set(b.add(found.get(), e.number(1)))
-                    boxes.suppress(limit)
+                    boxes.suppress(limit, relation=">")
     e.define(node.shape[0], found.get())
 
 
