@@ -134,12 +134,37 @@ def transposed_convolution(node: Node) -> Value:
     if rank == 1:
         weights = c.unsqueeze(graph, weights, [2])
         extents.widen()
+    alone = _each_channel_alone(node, source, weights, extents) if rank < 3 else None
+    if alone is not None:
+        return _as_signal(graph, alone) if rank == 1 else c.channels_first(graph, alone)
     weights = _dilated(graph, weights, extents.dilation)
     order = [2, 3, 4, 1, 0] if rank == 3 else [1, 2, 3, 0]
     parts = _by_group(node, (source, -1), (weights, 0), node.get(2))
     found = [_spread(graph, data, c.transpose(graph, filters, order), added, extents) for data, filters, added in parts]
     result = cropped(graph, c.concatenate(graph, found, axis=-1), extents.crops)
     return _as_signal(graph, result) if rank == 1 else c.channels_first(graph, result)
+
+
+def _each_channel_alone(node: Node, x: Value, weights: Value, extents: _Extents) -> Value | None:
+    """The transposed convolution of an image of which each channel is a group, of finite filters (channels, results of
+    each, ...) that are constant; None of another. It is the convolution, by turned filters, of the image with zeros
+    between its elements and around them."""
+    groups, data = node.integer("group", 1), weights.data
+    if groups == 1 or data is None or data.shape[0] != groups or not np.isfinite(data).all():
+        return None
+    graph, (channels, several, *sizes) = node.graph, data.shape
+    steps = constant(np.array([1, *extents.stride, 1], np.int32))
+    spread = graph.apply(pad.Dilate(), x, steps, c.like(0, x)) if max(extents.stride) > 1 else x
+    sides = [(span - 1 - before, span - 1 - after + more)
+             for span, (before, after), more in zip(extents.span, extents.cuts, extents.more, strict=True)]
+    around = surrounded(graph, spread, [(c.integers([max(before, 0)]), c.integers([max(after, 0)]))
+                                        for before, after in sides])
+    turned = data[:, :, ::-1, ::-1].reshape(channels * several, *sizes).transpose(1, 2, 0)[None]
+    op = conv.DepthwiseConv2D(Padding.VALID, 1, 1, dilation_w_factor=extents.dilation[1],
+                              dilation_h_factor=extents.dilation[0], depth_multiplier=several)
+    crops = [(max(-before, 0), max(-after, 0)) for before, after in sides]
+    inside = cropped(graph, around, [(0, 0), *crops, (0, 0)])
+    return graph.apply(op, inside, constant(np.ascontiguousarray(turned)), node.get(2))
 
 
 class _Extents:
