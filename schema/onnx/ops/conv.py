@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial, reduce
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.margins import margins
 from circlet.schema.onnx.node import Node
-from circlet.schema.onnx.ops.layout import cropped
+from circlet.schema.onnx.ops.layout import cropped, sliced
 from circlet.schema.onnx.ops.pad import constant_padded
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.windows import Windows, windows
@@ -95,6 +96,8 @@ def _image(node: Node, x: Value, weights: Value, bias: Value | None, found: Wind
 
 def _volume(node: Node, x: Value, weights: Value, bias: Value | None, found: Windows) -> Value:
     graph = node.graph
+    if node.integer("group", 1) > 1 and (weights.shape or ())[1] == 1:
+        return _volume_of_channels(node, x, weights, bias, replace(found, same=False))
     padding = Padding.SAME if found.same else Padding.VALID
     op = conv.Conv3D(padding, found.stride[0], found.stride[2], found.stride[1], dilation_d_factor=found.dilation[0],
                      dilation_w_factor=found.dilation[2], dilation_h_factor=found.dilation[1])
@@ -103,6 +106,30 @@ def _volume(node: Node, x: Value, weights: Value, bias: Value | None, found: Win
     return c.channels_first(graph, c.concatenate(graph, [graph.apply(op, *each) for each in parts], axis=-1))
 
 
+def _volume_of_channels(node: Node, x: Value, weights: Value, bias: Value | None, found: Windows) -> Value:
+    """The convolution of volumes of which each channel is a group: the sum of those of images, as many as a window is
+    deep, each of all that lie at one depth of the windows."""
+    graph, channels, results = node.graph, node.integer("group", 1), (weights.shape or ())[0]
+    source, filters = padded(graph, c.channels_last(graph, x), found), c.transpose(graph, weights, [2, 1, 3, 4, 0])
+    op = conv.DepthwiseConv2D(Padding.VALID, found.stride[2], found.stride[1], dilation_w_factor=found.dilation[2],
+                              dilation_h_factor=found.dilation[1], depth_multiplier=results // channels)
+    parts = []
+    for k in range(found.size[0]):
+        begin = k * found.dilation[0]
+        bounds = ([0, begin], [_END, begin - found.span[0] + 1 or _END], [1, found.stride[0]])
+        volume = graph.apply(sliced(), source, *(constant(np.array(each, np.int64)) for each in bounds))
+        sizes = [c.dimension(graph, volume, axis) for axis in range(4)]
+        images = c.concatenate(graph, [c.integers([-1]), *sizes[2:], c.integers([channels])])
+        taps = c.reshape(graph, c.part(graph, filters, 5, 0, k, k + 1), [1, *found.size[1:], results])
+        parts.append(graph.apply(op, c.reshape_to(graph, volume, images), taps, None if k else bias))
+    total = reduce(partial(c.add, graph), parts)
+    made = [c.dimension(graph, total, axis) for axis in (1, 2)]
+    target = c.concatenate(graph, [*sizes[:2], *made, c.integers([results])])
+    return c.channels_first(graph, c.reshape_to(graph, total, target))
+
+
+_END = np.iinfo(np.int64).max
+"""Where an axis ends, however long it is."""
 _GROUP_UNITS = 8
 """Of work, as `Program` counts it: a group becomes some operators."""
 
@@ -116,6 +143,8 @@ def _by_group(node: Node, x: tuple[Value, int], weights: tuple[Value, int],
     node.graph.program.charge(max(groups, 0) * _GROUP_UNITS)
 
     def cut(value: Value, axis: int) -> Sequence[Value]:
+        if value.data is not None:
+            return [constant(np.ascontiguousarray(each)) for each in np.split(value.data, groups, axis)]
         along = node.constant(np.array(axis, np.int32))
         return node.graph.op(layout.Split(groups), along, value, count=groups)
 
