@@ -135,21 +135,27 @@ GROWN = """g (float[b, 2] x, int64 n) => (float[b, m, 3] y) {
 """A loop that grows from nothing, with a state whose width is a constant in a shape that is computed."""
 
 
-BAGGED = """g (float[n, 2] x, int64[k] ends) => (float[m, 2] y) {
+BAGGED = """g (float[n, 2] x, int64[k] ends) => (float[m, 2] y, float[m, 2] z) {
     one = Constant<value = int64[1] {1}>() zero = Constant<value = int64[1] {0}>() all = Concat<axis = 0>(zero, ends)
     count = Size(ends) yes = Constant<value = bool {1}>()
     y = Loop(count, yes)<body = body (int64 i, bool c) => (bool more, float[2] sum) { more = Identity(yes)
         at = Reshape(i, one) next = Add(at, one) after = Add(next, one)
         start = Slice(all, at, next) end = Slice(all, next, after)
-        rows = Slice(x, start, end) sum = ReduceSum<keepdims = 0>(rows, zero) }> }"""
-"""Sums between offsets that are sliced out of a vector, as PyTorch's exporter writes of an EmbeddingBag."""
+        rows = Slice(x, start, end) sum = ReduceSum<keepdims = 0>(rows, zero) }>
+    z = Loop(count, yes)<body = rest (int64 j, bool d) => (bool again, float[2] most) { again = Identity(yes)
+        from = Reshape(j, one) to = Add(from, one) begin = Slice(all, from, to) wide = Shape(x)
+        first = Slice(wide, zero, one) last = Slice(x, begin, first)
+        most = ReduceMax<axes = [0], keepdims = 0>(last) }> }"""
+"""Sums between offsets that are sliced out of a vector, and maxima of the rows from each on, as PyTorch's exporter
+writes of an EmbeddingBag."""
 
 
 def bagged(length: int) -> Case:
     x = np.arange(4 * length, dtype=np.float32).reshape(2 * length, 2)
     ends = np.array([length - 2, length, 2 * length])
     sums = [each.sum(0) for each in np.split(x, ends[:-1])]
-    return Case(f"bags of {length}", BAGGED, {"x": x, "ends": ends}, [np.stack(sums)])
+    most = np.repeat(x[-1:], len(ends), 0)
+    return Case(f"bags of {length}", BAGGED, {"x": x, "ends": ends}, [np.stack(sums), most])
 
 
 def grown(length: int) -> Case:
