@@ -119,7 +119,9 @@ def concat_from_sequence(node: Node) -> Value:
 @rule("SplitToSequence")
 def split_to_sequence(node: Node) -> Value:
     lengths = node.get(1)
-    keep = lengths is not None or bool(node.integer("keepdims", 1))
+    is_one = lengths is not None and lengths.shape == () and lengths.data is not None and lengths.data == 1
+    # With lengths, keepdims is ignored by the specification, but not by PyTorch's exporter and ONNX Runtime.
+    keep = bool(node.integer("keepdims", 1)) or not (lengths is None or is_one)
     if lengths is None:
         lengths = node.constant(np.int64(1))
     op = sequence.SequenceSplit(node.integer("axis", 0), keep)
