@@ -21,7 +21,7 @@ from circlet.runtime.ops.layout import Concatenation, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul
 from circlet.runtime.ops.pad import Tile
 from circlet.runtime.ops.reduce import Sum
-from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, ShapeOf, Squeeze
+from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, ExpandDims, ShapeOf, Squeeze
 from tests.native.test_lengths import MODELS, Graph, floats, layers, model, weights
 from tests.ops.cases import check
 from tests.properties import holds
@@ -103,6 +103,22 @@ def test_what_takes_code_of_its_own_is_known_at_the_next_start(folder: object, c
         native, cpu = sessions(model(write))
         check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 0)
         assert len(compiled) == expected
+
+
+@pytest.mark.parametrize("dtype", [DType.BOOL, DType.INT8, DType.FLOAT32])
+def test_elements_that_are_repeated_are_spread(dtype: DType, folder: Path, compiled: list[str]) -> None:
+    """LLVM would write the turns of a loop around one turn one after the other, and make vectors of what is around."""
+    def write(g: Graph) -> Sequence[Value]:
+        x = g.builder.input("x", dtype, (-1, -1))
+        return [g(Tile(), g(ExpandDims(), x, g.number(-1), dtype=dtype), g.ints(1, 1, 32),
+                  dtype=dtype)]
+
+    native, _ = sessions(model(write))
+    for rows, columns in ((2, 70), (1, 3), (5, 1), (3, 64)):
+        x = np.random.default_rng(rows).integers(0, 2, (rows, columns)).astype(dtype.numpy)
+        check(native.invoke(0, [x])[0], np.repeat(x[..., None], 32, -1), 0)
+    assert len(compiled) == 1
+    assert max(each.stat().st_size for each in folder.iterdir() if each.suffix == ".o") < 40_000
 
 
 def test_a_row_by_a_large_matrix_is_multiplied_by_the_code_for_any_rows(folder: object, compiled: list[str]) -> None:

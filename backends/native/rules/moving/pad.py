@@ -266,6 +266,9 @@ def tile(node: Node[Tile], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             sinks[0](e, outer, x.element(e, inner))
             return
         size = x.shape[axis]
+        if axis == rank - 1 and is_known(size, 1):  # LLVM takes seconds for the turns of a loop around its one turn
+            spread(e, counts[axis], lambda copy: go(most, [*outer, copy], [*inner, e.number(0)]), most)
+            return
         with e.loop(counts[axis]) as copy:
             _loop(e, size, axis == rank - 1, most, lambda index: go(
                 most, [*outer, b.add(b.mul(copy, e.number(size)), index)], [*inner, index]))
