@@ -25,9 +25,9 @@ does so for arrays of 4 MiB and more, where a whole one fits."""
 _LARGE, _MORE = 1 << 20, 3
 """Bytes from which on buffers are whole huge pages, if that is at most a third more. Otherwise the first touch of 14 MB
 takes 4 ms."""
-_LEAST, _MOST_MORE = 1 << 14, 1 << 20
+_LEAST, _MOST_MORE = 1 << 15, 1 << 20
 """Bytes of memory that grows, at least, and beyond what is needed at the most, so that lengths that grow by one do not
-allocate each time: choices."""
+allocate each time: choices. Little memory begins with twice what is needed, as other lengths are likely to follow."""
 _SPARE, _SPARED = 3, 16
 """How much more a large buffer that grows may come to need, in times of what is needed, and one part of the room of so
 many that it may take for that: choices. Pages are there once they are touched, and to touch those of 20 MB anew takes 3
@@ -140,7 +140,8 @@ class Room:
         Raises:
             LimitError: there is not room enough.
         """
-        more = max(size, min(2 * had, size + _MOST_MORE), _LEAST)
+        begun = had or (size if size < LARGE else 0)
+        more = max(size, min(2 * begun, size + _MOST_MORE), _LEAST)
         if size >= _LARGE and not is_sparse:
             spare = _SPARE * size
             is_little = self.most is None and self.taken + size + spare <= LITTLE

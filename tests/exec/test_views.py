@@ -11,7 +11,7 @@ from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
 from circlet.runtime.exec.frames.layout_code import layout_code
 from circlet.runtime.exec.frames.open_layout import OpenLayout
 from circlet.runtime.exec.frames.views import MOST_KEPT, View, Views
-from circlet.runtime.exec.memory import Room
+from circlet.runtime.exec.memory import LARGE, Room
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder
@@ -87,8 +87,9 @@ def test_a_length_that_comes_again_is_computed_in_the_memory_that_there_is() -> 
         np.testing.assert_array_equal(found, 3 * given, strict=True)
 
 
-@pytest.mark.parametrize(("had", "size", "made"), [(0, 10, 1 << 14), (1 << 14, (1 << 14) + 1, 1 << 15),
-                                                   (3 << 18, (3 << 18) + 1, (3 << 19))])
+@pytest.mark.parametrize(("had", "size", "made"), [
+    (0, 10, 1 << 15), (0, 40_000, 80_000), (0, LARGE, LARGE), (1 << 14, (1 << 14) + 1, 1 << 15),
+    (3 << 18, (3 << 18) + 1, (3 << 19))])
 def test_memory_that_grows_has_room_for_more(had: int, size: int, made: int) -> None:
     assert Room().grown(had, size).nbytes == made
 
