@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 from circlet.runtime.exec.memory import ResultMemory, is_readable, result_copiers
 from circlet.runtime.exec.run import Run
-from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.ir.types import Array
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.step import Step
@@ -22,9 +22,7 @@ class LargeFrame:
     """As a `WholeFrame`: large inputs are read where a caller has them, and large results given away."""
 
     opened: None = None
-    is_compiled = is_fixed = True
     is_direct = False
-    planned_shapes: None = None
     lane: Lane | None = None
     whole: None = None
     copies: None = None
@@ -46,11 +44,6 @@ class LargeFrame:
         self._readable = [readable.get(position) for position in range(len(inputs))]
         self._given = {position: (move, ResultMemory(1)) for position, move in given.items()}
         self._copies = result_copiers(outputs)
-
-    @property
-    def result_shapes(self) -> tuple[Shape, ...]:
-        """Those of the outputs."""
-        return tuple(each.shape for each in self.outputs)
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the subgraph on inputs that are read where they are, or copied; the results belong to the caller.
@@ -85,7 +78,3 @@ class LargeFrame:
                 move(self.outputs[position])
         return [self._given[position][1].give(pieces[position], self.outputs[position])
                 if position in pieces else copy() for position, copy in enumerate(self._copies)]
-
-    def invoke(self) -> None:
-        """Runs the subgraph on what the inputs hold, to `outputs`."""
-        self._step()
