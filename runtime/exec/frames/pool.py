@@ -112,9 +112,9 @@ class FramePool:
         """From here on `direct` has the frames of an entry point, if there are any."""
         if entry not in self.direct and not entry.is_open:
             idle = self._idle.get(entry.key)
-            if len(self.direct) >= KINDS:
-                self.direct.clear()
             if idle is not None and all([each.is_direct for each in idle]):
+                if len(self.direct) >= KINDS:
+                    self.direct.clear()
                 self.direct[entry] = idle
 
     def shapes(self, observed: str) -> list[tuple[int, tuple[Shape, ...]]]:
