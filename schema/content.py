@@ -17,9 +17,12 @@ def read_file(path: str) -> memoryview:
         LimitError: there is not memory enough for the content of a file.
         OSError: the file cannot be read.
     """
-    with open(path, "rb") as file:
+    with open(path, "rb", buffering=0) as file:
         content = allocate((os.fstat(file.fileno()).st_size,), np.dtype(np.uint8)).data
-        return content[:file.readinto(content)].toreadonly()
+        size = 0
+        while read := file.readinto(content[size:]):
+            size += read
+        return content[:size].toreadonly()
 
 
 def is_xml(content: memoryview) -> bool:

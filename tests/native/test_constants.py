@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BufferedReader
+from io import FileIO
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -13,9 +13,9 @@ import pytest
 
 import circlet
 from circlet.backends.native.load.artifact import Artifact, load
-from circlet.backends.native.load.constants import shared
 from circlet.backends.native.load.gathering import gather
 from circlet.backends.native.load.manifest import Constant, Manifest, Stored
+from circlet.backends.native.load.sealed import shared
 from circlet.backends.native.parts import FIXED
 from circlet.backends.native.plans.key import MARK
 from circlet.backends.native.program import Program
@@ -103,7 +103,7 @@ def test_code_that_is_observed_has_the_constants_of_the_code_that_is_not(
         folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Artifact] = []
 
-    def loading(file: BufferedReader, held: Array | None) -> Artifact | None:
+    def loading(file: FileIO, held: Array | None) -> Artifact | None:
         artifact = load(file, held)
         assert artifact is not None
         found.append(artifact)

@@ -19,7 +19,7 @@ from circlet import given
 from circlet.backends.native.load import fingerprint
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.lower import budget
-from circlet.backends.native.plans import key, planning, prepared
+from circlet.backends.native.plans import key, planning
 from circlet.backends.native.plans.key import MARK
 from circlet.backends.native.plans.plan import Plan, Planned, Unplanned
 from circlet.runtime.exec.kernel import Span
@@ -198,6 +198,7 @@ def test_results_that_follow_from_fixed_shapes_are_planned(folder: Path, monkeyp
 def test_subgraphs_of_several_functions_are_planned(
         folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int, most: int) -> None:
     monkeypatch.setattr(budget, "MOST_TOGETHER", most)
+    monkeypatch.setattr(planning, "ENCLOSED", 0)
     b = ModelBuilder()
     main = b.subgraph("main")
     x = y = main.input("x", DType.FLOAT32, (rows, 3))
@@ -208,10 +209,11 @@ def test_subgraphs_of_several_functions_are_planned(
     main.output(y, main.apply(Transpose(), x, axes))
     content = dump_model(b.build(), "tflite")
     made: list[str] = []
+    keep = planning.keep
 
     def kept(key: str, plan: Plan, constants: Array) -> None:
         made.append(key)
-        prepared.keep(key, plan, constants)
+        keep(key, plan, constants)
 
     monkeypatch.setattr(planning, "keep", kept)
     circlet.Session(content, "native").run([np.zeros((7, 3), np.float32)])

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from io import BufferedReader
+from io import FileIO
 from pathlib import Path
 
 from circlet.backends.native.load.folder import Folder, finished, opened
@@ -76,7 +76,7 @@ def _user_folder() -> str:
     return user_cache_dir("circlet", appauthor=False)
 
 
-def find(key: str) -> BufferedReader | None:
+def find(key: str) -> FileIO | None:
     """The opened file of an entry; None where there is none."""
     place = folder()
     if place is None:

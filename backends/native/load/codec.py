@@ -68,7 +68,7 @@ def encode(record: object) -> bytes:
     return into.getvalue()
 
 
-def decode(kind: type[RecordT], content: bytes) -> RecordT:
+def decode(kind: type[RecordT], content: bytes | memoryview) -> RecordT:
     """The record of a class that was encoded.
 
     Raises:

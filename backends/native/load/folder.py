@@ -12,7 +12,7 @@ import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from io import BufferedReader
+from io import FileIO
 from pathlib import Path
 
 _HAS_OWNERS = os.name == "posix"
@@ -34,7 +34,7 @@ class Folder:
         self.path = path
         self._descriptor = descriptor
 
-    def open(self, name: str, most: int) -> BufferedReader | None:
+    def open(self, name: str, most: int) -> FileIO | None:
         """A file of at most so many bytes, for reading; None where there is none that can be trusted.
 
         Raises:
@@ -51,7 +51,7 @@ class Folder:
             return None
         reason = _refuse(os.fstat(descriptor), most)
         if reason is None:
-            return os.fdopen(descriptor, "rb")
+            return FileIO(descriptor)
         os.close(descriptor)
         _warn(self.path / name, reason)
         return None

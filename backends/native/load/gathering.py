@@ -9,8 +9,8 @@ from itertools import chain
 import numpy as np
 
 from circlet.backends.native.load.artifact import Artifact
-from circlet.backends.native.load.constants import checksum
 from circlet.backends.native.load.manifest import Constant, Manifest, Origin, Stored
+from circlet.backends.native.load.sealed import checksum
 from circlet.backends.native.parts import Fixed, Source
 from circlet.backends.native.program import Program
 from circlet.runtime.exec.memory import allocate

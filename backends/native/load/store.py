@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from io import BufferedReader
+from io import FileIO
 
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.artifact import Artifact, encode, load
@@ -39,6 +39,27 @@ def stored(key: str, constants: Array | None = None) -> Function | None:
         return None
     with file:
         return _loaded(key, file, constants)
+
+
+def kept(key: str, most: int) -> Artifact | None:
+    """What is on the disk of the function of a name, if it is not larger than so many bytes."""
+    file = cache.find(key)
+    if file is None:
+        return None
+    with file:
+        return None if os.fstat(file.fileno()).st_size > most else load(file)
+
+
+def shared_function(key: str, code: bytes, manifest: Manifest, constants: Array, file: FileIO
+                    ) -> Function | None:
+    """The function that a shared object is, with which an opened file begins; None if that is another kind of code, or
+    the system loads none from there."""
+    if not is_shared(code) or not current().has(Feature.SHARED_OBJECTS):
+        return None
+    try:
+        return Function(key, SharedLibrary(file.fileno()), manifest, constants)
+    except OSError:
+        return None
 
 
 def keep(key: str, artifact: Artifact) -> Function:
@@ -82,19 +103,17 @@ def _sharable(artifact: Artifact) -> Artifact:
         return artifact
 
 
-def _loaded(key: str, file: BufferedReader, constants: Array | None) -> Function | None:
+def _loaded(key: str, file: FileIO, constants: Array | None) -> Function | None:
     """The function in an opened file, whose path may lead elsewhere by now."""
     try:
         artifact = load(file, constants)
-        if artifact is None:
-            return None
-        if not is_shared(artifact.code[0]):
-            return _in_memory(key, _sharable(artifact)) or _linked(key, artifact)
-        if not current().has(Feature.SHARED_OBJECTS):
-            return None
-        return Function(key, SharedLibrary(file.fileno()), artifact.manifest, artifact.constants)
     except OSError:
         return None
+    if artifact is None:
+        return None
+    if not is_shared(artifact.code[0]):
+        return _in_memory(key, _sharable(artifact)) or _linked(key, artifact)
+    return shared_function(key, artifact.code[0], artifact.manifest, artifact.constants, file)
 
 
 def _in_memory(key: str, artifact: Artifact) -> Function | None:

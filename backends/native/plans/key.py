@@ -7,8 +7,8 @@ from circlet.backends.native.load.fingerprint import installation
 from circlet.runtime.digests import blake2b
 from circlet.runtime.ir.model import Provenance
 
-MARK = b"circlep9"
-"""What a plan's file ends by; the number is that of the format."""
+MARK = b"circlepA"
+"""What a plan's file is known by; the last letter is that of the format."""
 
 
 def plan_key(provenance: Provenance) -> str:

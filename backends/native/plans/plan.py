@@ -19,6 +19,7 @@ from circlet.runtime.ir.types import DType, Quantization, Shape
 from circlet.runtime.records import dataclass
 
 if TYPE_CHECKING:
+    from circlet.backends.native.load.manifest import Manifest
     from circlet.runtime.ir.op import Op
 
 
@@ -170,6 +171,19 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Enclosed:
+    """A function that is kept in the plan's file as well: its code there, and its constants before the plan's."""
+
+    key: str
+    """Its name on the disk."""
+    manifest: Manifest
+    size: int
+    """Bytes of its constants; those of the plan begin on the next cache line."""
+    checksum: bytes
+    """Of its constants."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """What runs need of a model."""
 
@@ -181,6 +195,7 @@ class Plan:
     handles: tuple[Handle, ...] = ()
     """Of variables, in order."""
     planned: tuple[Planned, ...] = ()
+    enclosed: Enclosed | None = None
 
     def outline(self) -> Model:
         """The model as callers see it: its inputs, outputs and signatures."""

@@ -5,25 +5,21 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from io import SEEK_END
 from math import prod
-from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from circlet.backends.native.check.watched import are_checked
 from circlet.backends.native.load import cache
-from circlet.backends.native.load.codec import DamageError, decode, encode
-from circlet.backends.native.load.constants import begin_of, checksum, read
 from circlet.backends.native.load.invocation import Invocation, Setting
 from circlet.backends.native.load.library import is_visible
 from circlet.backends.native.load.manifest import Constant
-from circlet.backends.native.load.store import Function, stored
+from circlet.backends.native.load.sealed import padded, shared, unseal
+from circlet.backends.native.load.store import Function, shared_function, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.plans.key import MARK, plan_key
 from circlet.backends.native.plans.plan import Part, Plan, Planned, Stage, tensor_of
-from circlet.runtime.digests import blake2b
 from circlet.runtime.exec.frames.layout import Border, Layout
 from circlet.runtime.exec.frames.open_layout import OpenLayout
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
@@ -45,65 +41,59 @@ if TYPE_CHECKING:
     from circlet.runtime.exec.preparation import EntryFrame, MakeFrame
     from circlet.runtime.exec.step import OpenStep, Step
 
-_END = Struct("<8sQQ32s32s")
-"""Mark, bytes of plan and constants, checksum of the constants, BLAKE2b of the plan: against damage, not forgery."""
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A plan that is on the disk."""
+
+    plan: Plan
+    constants: Array
+    """That are kept with it."""
+    function: Function | None
+    """That is kept in it."""
 
 
-def find(key: str) -> tuple[Plan, Array] | None:
-    """The plan of a name, and the constants that are kept with it; None where there is none, or it is damaged."""
+def find(key: str) -> Found | None:
+    """The plan of a name; None where there is none, or it is damaged."""
     file = cache.find(key)
     if file is None:
         return None
     with file:
-        total = file.seek(0, SEEK_END)
-        if total < _END.size:
+        known = unseal(file, MARK, Plan)
+        if known is None:
             return None
-        file.seek(total - _END.size)
-        mark, size, rest, expected, digest = _END.unpack(file.read(_END.size))
-        begin = begin_of(size, rest)
-        if mark != MARK or begin + rest + _END.size != total:
-            return None
-        file.seek(0)
-        plan = file.read(size)
-        if blake2b(plan).digest() != digest:
-            return None
-        constants = read(file, begin, rest, expected)
-    try:
-        return None if constants is None else (decode(Plan, plan), constants)
-    except DamageError:
-        return None
-
-
-def keep(key: str, plan: Plan, constants: Array) -> None:
-    """Keeps a plan under a name, with constants, if there is room."""
-    content = encode(plan)
-    end = _END.pack(MARK, len(content), constants.nbytes, checksum(constants), blake2b(content).digest())
-    cache.write(key, (content, bytes(begin_of(len(content), constants.nbytes) - len(content)), constants.data, end))
+        plan, sealed = known
+        if plan.enclosed is None:
+            return Found(plan, sealed.constants, None)
+        size = plan.enclosed.size
+        return Found(plan, sealed.constants[padded(size):], shared_function(
+            plan.enclosed.key, sealed.code, plan.enclosed.manifest,
+            shared(sealed.constants[:size], plan.enclosed.checksum), file))
 
 
 def prepared(provenance: Provenance, num_threads: int) -> Prepared | None:
     """What earlier runs left of a model; None if there is nothing, or code is to check bounds or to be
     seen by tools, which is not planned."""
     found = None if are_checked() or is_visible() else find(plan_key(provenance))
-    return None if found is None else Prepared(*found, provenance.files, num_threads)
+    return None if found is None else Prepared(found, provenance.files, num_threads)
 
 
 class Prepared:
     """A model of which a plan was found."""
 
-    def __init__(self, plan: Plan, constants: Array, files: Sequence[memoryview], num_threads: int) -> None:
+    def __init__(self, found: Found, files: Sequence[memoryview], num_threads: int) -> None:
         """
         Args:
-            plan: of the model.
-            constants: that are kept with it.
+            found: the plan of the model.
             files: what the model's files hold.
             num_threads: that a run may use.
         """
-        self.has_state = plan.has_state
-        self._plan = plan
-        self._kept, self._files = constants, [np.frombuffer(each, np.uint8) for each in files]
+        self.has_state = found.plan.has_state
+        self._plan = found.plan
+        self._kept, self._files = found.constants, [np.frombuffer(each, np.uint8) for each in files]
         self._teams = Teams(num_threads)
         self._functions: dict[str, Function | None] = {}
+        if found.function is not None:
+            self._functions[found.function.key] = found.function
         self._layouts: dict[bytes, OpenLayout] = {}
 
     @property
