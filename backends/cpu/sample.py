@@ -1,4 +1,4 @@
-"""Numpy rule of sampling at places that a tensor names."""
+"""Numpy rules of sampling at places that a tensor names."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.types import FLOATS, Array
+from circlet.runtime.ir.types import FLOATS, Array, DType
 from circlet.runtime.ops.resample import Interpolation
-from circlet.runtime.ops.sample import GridSample, Outside
+from circlet.runtime.ops.sample import GridSample, Outside, RoiAlign
 
 Taps = list[tuple[Array, Array, Array]]
 """Indices along one axis, their weights, and whether they lie inside of it."""
@@ -92,3 +92,52 @@ def grid_sample(node: Node[GridSample]) -> Step:
         np.copyto(out, np.moveaxis(total, -1, 1).reshape(out.shape), casting="unsafe")
 
     return step
+
+
+@rule(RoiAlign, accepts=all_of(only(FLOATS), only(FLOATS, 1), only((DType.INT32, DType.INT64), 2)))
+def roi_align(node: Node[RoiAlign]) -> Step:
+    """What an element counts is what its row counts times what its column counts."""
+    op, x, boxes, numbers, out = node.op, node.input(0), node.input(1), node.input(2), node.out
+
+    def step() -> None:
+        wrong = numbers[(numbers < 0) | (numbers >= len(x))]
+        if wrong.size:
+            raise ExecutionError(f"input 2: expected numbers of {len(x)} images, found {wrong[0]}")
+        if out.size and 0 in x.shape[1:3]:
+            raise ExecutionError("input 0 has no elements to sample")
+        placed = boxes.astype(np.float32) * np.float32(op.scale) - np.float32(0.5 if op.is_half_pixel else 0)
+        for k, (left, top, right, bottom) in enumerate(placed):
+            down, across = (_region(op, *each) for each in (
+                (op.rows, top, bottom, x.shape[1]), (op.columns, left, right, x.shape[2])))
+            np.copyto(out[k], np.einsum("rh,hwc,sw->rsc", down, x[numbers[k]], across), casting="unsafe")
+
+    return step
+
+
+def _region(op: RoiAlign, cells: int, begin: np.float32, end: np.float32, length: int) -> Array:
+    """What each element along an axis counts in each cell of a box: (cells, length)."""
+    span = end - begin if op.is_half_pixel else np.maximum(end - begin, np.float32(1))
+    size = span / np.float32(cells)
+    count = np.float32(op.samples) if op.samples else np.ceil(size)
+    found: Array = np.zeros((cells, length), np.float64)
+    if not np.isfinite(begin) or not np.isfinite(size) or count < 1:
+        return found
+    for cell in range(cells):
+        first = begin + np.float32(cell) * size
+        numbers = np.arange(*_near(float(first), float(size / count), float(count), length), dtype=np.float32)
+        places = first + (numbers + np.float32(0.5)) * size / count
+        inside = np.clip(places[(places >= -1) & (places <= length)], 0, length - 1)
+        low = inside.astype(np.int64)
+        share = inside - low
+        np.add.at(found[cell], low, 1 - share)
+        np.add.at(found[cell], np.minimum(low + 1, length - 1), share)
+    found /= count
+    return found
+
+
+def _near(first: float, step: float, count: float, length: int) -> tuple[float, float]:
+    """The samples of a cell among which all are that may be inside, however large the box is."""
+    if not step:
+        return 0.0, count
+    borders = sorted((edge - first) / step for edge in (-1.0, float(length)))
+    return max(np.floor(borders[0]) - 1, 0.0), min(np.ceil(borders[1]) + 1, count)

@@ -125,6 +125,7 @@ RANKS: dict[type[Op], Rule] = {
     resize.ResizeBilinear: _resized,
     resize.ResizeNearestNeighbor: _resized,
     sample.GridSample: _sampled,
+    sample.RoiAlign: lambda op, inputs: (-1, -1, -1, -1),
     sort.TopKV2: _same(0),
     spectral.Dft: _transformed,
 }

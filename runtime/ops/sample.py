@@ -1,4 +1,4 @@
-"""Sampling at places that a tensor names, as ONNX defines it; no flatbuffer format has the operator."""
+"""Sampling at places that a tensor names, as ONNX defines it; no flatbuffer format has the operators."""
 
 from __future__ import annotations
 
@@ -40,3 +40,34 @@ class GridSample(Op):
             raise ShapeError(f"expected an input (n, c, *spatial) and places (n, *places, {len(x) - 2}), found {x} "
                              f"and {grid}")
         return ((*x[:2], *grid[1:-1]),)
+
+
+@dataclass(frozen=True)
+class RoiAlign(Op):
+    """Input 0 (b, h, w, c) in boxes (n, 4), input 1, each x, y, x, y of the image that input 2 (n,) numbers:
+    (n, rows, columns, c), means of samples between elements, evenly spaced in the cells that a box is cut into.
+
+    What is more than one element outside of the image counts nothing (He et al. 2017, "Mask R-CNN"; ONNX RoiAlign-16).
+
+    Attributes:
+        rows: of cells.
+        columns: of cells.
+        samples: along each axis of a cell; 0 for as many as a cell has elements, a part of one counting as one.
+        scale: what boxes are multiplied with.
+        is_half_pixel: elements lie at halves; otherwise boxes have sides of at least 1.
+    """
+
+    name: ClassVar[str] = "ROI_ALIGN"
+    inputs: ClassVar[Count] = exactly(3)
+    rows: int
+    columns: int
+    samples: int = 0
+    scale: float = 1.0
+    is_half_pixel: bool = True
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        x, boxes, numbers = (args[k].shape for k in range(3))
+        if len(x) != 4 or len(boxes) != 2 or boxes[1] != 4 or numbers != boxes[:1]:
+            raise ShapeError(f"expected images (b, h, w, c), boxes (n, 4) and numbers (n,), found {x}, {boxes} and "
+                             f"{numbers}")
+        return ((boxes[0], self.rows, self.columns, x[3]),)

@@ -6,7 +6,6 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import detection, index, resample, sample, sort
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
-from circlet.schema.importer.regions import aligned_regions
 from circlet.schema.openvino.rules import Node, layer
 
 _MODES = {"bilinear": resample.Interpolation.LINEAR, "bicubic": resample.Interpolation.CUBIC,
@@ -24,20 +23,18 @@ def grid_sample(node: Node) -> Value:
 
 @layer("ROIAlign", since=3)
 def roi_align(node: Node) -> Value:
-    """See `aligned_regions`; the mode `half_pixel` has boxes moved by half an element of what they are relative to."""
+    """The mode `half_pixel` has boxes moved by half an element of what they are relative to."""
     samples, mode = node.integer("sampling_ratio"), node.choice(
         "aligned_mode", {each: each for each in ("asymmetric", "half_pixel_for_nn", "half_pixel")}, "asymmetric")
     node.choice("mode", {"avg": None})
-    if samples < 1:
-        raise node.refusal("sampling_ratio 0")
     if (node.rank(0), node.rank(1)) != (4, 2):
         raise node.error(f"expected images and boxes, found shapes {node.shape(0)} and {node.shape(1)}")
-    sizes = [node.integer(name) for name in ("pooled_h", "pooled_w")]
+    rows, columns = (node.integer(name) for name in ("pooled_h", "pooled_w"))
+    op = sample.RoiAlign(rows, columns, samples, node.number("spatial_scale"), mode != "asymmetric")
 
     def aligned(images: Value, boxes: Value) -> Value:
-        placed = c.shift(node.graph, boxes, 0.5 if mode == "half_pixel" else 0.0)
-        return aligned_regions(node.graph, images, placed, node[2], sizes, samples, node.number("spatial_scale"),
-                               mode != "asymmetric")
+        g, placed = node.graph, c.shift(node.graph, boxes, 0.5 if mode == "half_pixel" else 0.0)
+        return c.channels_first(g, g.apply(op, c.channels_last(g, images), placed, node[2]), 4)
 
     return c.in_float32(node.graph, aligned, node[0], node[1])
 

@@ -11,12 +11,13 @@ import circlet
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.resample import Interpolation
-from circlet.runtime.ops.sample import GridSample, Outside
+from circlet.runtime.ops.sample import GridSample, Outside, RoiAlign
 from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
-from tests.ops.test_resample import SAMPLES
+from tests.ops.test_resample import REGIONS, SAMPLES
 
 test_cases = native_test(SAMPLES)
+test_regions = native_test(REGIONS)
 
 OPTIONS = st.tuples(st.sampled_from(Interpolation), st.sampled_from(Outside), st.booleans())
 SPATIAL = st.lists(st.sampled_from([1, 2, 5, 9]), min_size=1, max_size=3)
@@ -40,6 +41,19 @@ def test_samples(options: tuple[Interpolation, Outside, bool], sizes: list[int],
     grid = places((2, *(3, 2, 2)[:len(sizes)], len(sizes)), seed, special)
     with np.errstate(all="ignore"):
         agree(applied(GridSample(*options)), x, grid)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.builds(RoiAlign, st.integers(1, 3), st.integers(1, 3), st.integers(0, 3), st.sampled_from([0.25, 1.0]),
+                 st.booleans()),
+       st.tuples(*[st.sampled_from([1, 2, 9])] * 2), st.sampled_from([1, 3, 17]), st.integers(0, 4), st.booleans(),
+       seeds)
+def test_boxes(op: RoiAlign, sizes: tuple[int, int], channels: int, count: int, special: bool, seed: int) -> None:
+    """Small ones, those that reach beyond, that are turned around, that have no end."""
+    random = np.random.default_rng(seed)
+    corners = (places((count, 4), seed, special) * random.choice([1, 10, 1e6])).astype(np.float32)
+    agree(applied(op), values((2, *sizes, channels), np.float32, seed, False), corners,
+          random.integers(0, 2, count, np.int32))
 
 
 @pytest.mark.parametrize("backend", ["cpu", "native"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.resample import Aspect, Coordinates, Interpolation, Nearest, Resample
-from circlet.runtime.ops.sample import GridSample, Outside
+from circlet.runtime.ops.sample import GridSample, Outside, RoiAlign
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
 
@@ -82,5 +83,34 @@ SAMPLES = [
     Case("shape", GridSample(), [IMAGE, np.ones((1, 1, 1, 3), np.float32)], [IMAGE], error=r"\(n, \*places, 2\)"),
 ]
 
+ROWS = np.arange(12, dtype=np.float32).reshape(1, 3, 4, 1)
+FIRST = np.zeros(1, np.int64)
+
+
+def boxes(*corners: float) -> Array:
+    return np.array(corners, np.float32).reshape(-1, 4)
+
+
+REGIONS = [
+    Case("whole", RoiAlign(1, 1), [ROWS, boxes(0, 0, 4, 3), FIRST], [[[[[5.5]]]]], 1e-6),
+    Case("cells", RoiAlign(1, 2, 1), [ROWS, boxes(0, 0, 4, 3), FIRST], [[[[[4.5], [6.5]]]]], 1e-6),
+    Case("scale", RoiAlign(1, 2, 1, 0.5), [ROWS, boxes(0, 0, 8, 6), FIRST], [[[[[4.5], [6.5]]]]], 1e-6),
+    Case("side-of-one", RoiAlign(1, 1, 1, is_half_pixel=False), [ROWS, boxes(1, 1, 1, 1), FIRST], [[[[[7.5]]]]], 1e-6),
+    Case("point", RoiAlign(1, 1), [ROWS, boxes(1, 1, 1, 1), FIRST], [[[[[0.0]]]]]),
+    Case("outside", RoiAlign(1, 2, 1), [ROWS, boxes(4, 0, 12, 3), FIRST], [[[[[0.0], [0.0]]]]]),
+    Case("far", RoiAlign(1, 1), [ROWS, boxes(-1e9, -1e9, 1e9, 1e9), FIRST], [[[[[0.0]]]]], 1e-6),
+    Case("no-number", RoiAlign(1, 1, 2), [ROWS, boxes(np.nan, 0, np.inf, 3), FIRST], [[[[[0.0]]]]]),
+    Case("none", RoiAlign(2, 2), [ROWS, boxes(), np.zeros(0, np.int64)], [np.zeros((0, 2, 2, 1), np.float32)]),
+    Case("beyond", RoiAlign(1, 1), [ROWS, boxes(0, 0, 1, 1), FIRST + 1], [[[[[0.0]]]]],
+         error="input 2: expected numbers of 1 images, found 1"),
+    Case("before", RoiAlign(1, 1), [ROWS, boxes(0, 0, 1, 1), FIRST - 1], [[[[[0.0]]]]],
+         error="input 2: expected numbers of 1 images, found -1"),
+    Case("empty", RoiAlign(1, 1), [ROWS[:, :0], boxes(0, 0, 1, 1), FIRST], [[[[[0.0]]]]],
+         error="no elements to sample"),
+    Case("corners", RoiAlign(1, 1), [ROWS, np.zeros((1, 3), np.float32), FIRST], [[[[[0.0]]]]],
+         error=r"expected images \(b, h, w, c\), boxes \(n, 4\)"),
+]
+
 test_resample = case_test(CASES)
 test_sample = case_test(SAMPLES)
+test_regions = case_test(REGIONS)

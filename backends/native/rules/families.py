@@ -23,7 +23,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "reduce": ("real.reduce", "real.cumulative"),
     "resample": ("real.resample",),
     "resize": ("real.resize",),
-    "sample": ("real.sample",),
+    "sample": ("real.sample", "real.regions"),
     "segment": ("real.segment",),
     "shape": ("moving.shape",),
     "sort": ("moving.sort", "moving.unique"),

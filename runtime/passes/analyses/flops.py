@@ -36,7 +36,7 @@ from circlet.runtime.ops import (
     updates,
 )
 from circlet.runtime.ops.resample import Interpolation, Resample
-from circlet.runtime.ops.sample import GridSample
+from circlet.runtime.ops.sample import GridSample, RoiAlign
 
 Inputs: TypeAlias = "Sequence[Operand | None]"
 Rule: TypeAlias = "Callable[[Op, Inputs, Sequence[Operand]], int]"
@@ -202,6 +202,12 @@ def _interpolation(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
     return int(2 * _count(outputs[0]) * (4 if kind is Interpolation.CUBIC else 2) ** axes)
 
 
+def _regions(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
+    """8 y s s, s the samples along an axis of a cell, four elements each; those that boxes decide are taken for one."""
+    assert isinstance(op, RoiAlign)
+    return 8 * _count(outputs[0]) * max(op.samples, 1) ** 2
+
+
 def _rfft2d(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
     """2.5 n log2 n for each matrix of n = h w elements, half of what a complex transform takes by Cooley and Tukey."""
     *outer, height, half = outputs[0].shape
@@ -356,6 +362,7 @@ RULES: Mapping[type[object], Rule] = {
     resize.ResizeNearestNeighbor: _nothing,
     Resample: _interpolation,
     GridSample: _interpolation,
+    RoiAlign: _regions,
     spectral.Rfft2D: _rfft2d,
     spectral.Dft: _dft,
     spectral.ComplexAbs: _per_result(4, "two squares, sum, root"),

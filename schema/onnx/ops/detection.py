@@ -10,7 +10,6 @@ from circlet.runtime.ops import detection, sample
 from circlet.runtime.ops.resample import Interpolation
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
-from circlet.schema.importer.regions import aligned_regions
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
@@ -70,11 +69,11 @@ def grid_sample(node: Node) -> Value:
 
 @rule("RoiAlign", since=10)
 def roi_align(node: Node) -> Value:
-    """See `aligned_regions`."""
-    samples = node.integer("sampling_ratio", 0)
-    if samples < 1 or node.string("mode", "avg") != "avg" or node.rank() != 4 or node.rank(1) != 2:
-        node.unsupported("sampling_ratio 0, mode 'max' or other inputs than images and boxes")
+    if node.string("mode", "avg") != "avg" or node.rank() != 4 or node.rank(1) != 2:
+        node.unsupported("mode 'max' or other inputs than images and boxes")
     frame = node.string("coordinate_transformation_mode", "half_pixel" if node.version >= 16 else "output_half_pixel")
-    sizes = [node.integer(name, 1) for name in ("output_height", "output_width")]
-    return aligned_regions(node.graph, node[0], node[1], node[2], sizes, samples, node.number("spatial_scale", 1.0),
-                           frame == "half_pixel")
+    rows, columns = (node.integer(name, 1) for name in ("output_height", "output_width"))
+    op = sample.RoiAlign(rows, columns, node.integer("sampling_ratio", 0), node.number("spatial_scale", 1.0),
+                         frame == "half_pixel")
+    g = node.graph
+    return c.channels_first(g, g.apply(op, c.channels_last(g, node[0]), node[1], node[2]), 4)
