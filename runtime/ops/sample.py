@@ -25,7 +25,8 @@ class GridSample(Op):
     """Input 0 (n, c, *spatial) at the places in input 1 (n, *places, k), k the number of spatial axes.
 
     A place has a coordinate for each spatial axis, the last axis first, from -1 to 1: the centers of the outermost
-    elements with `align_corners`, else their outer edges. The result is (n, c, *places).
+    elements with `align_corners`, else their outer edges; or, if it `is_index`, the index of an element, which need not
+    be whole. The result is (n, c, *places).
     """
 
     name: ClassVar[str] = "GRID_SAMPLE"
@@ -33,6 +34,7 @@ class GridSample(Op):
     interpolation: Interpolation = Interpolation.LINEAR
     outside: Outside = Outside.ZEROS
     align_corners: bool = False
+    is_index: bool = False
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         x, grid = args[0].shape, args[1].shape

@@ -78,6 +78,8 @@ SAMPLES = [
     Case("reflection", GridSample(Interpolation.NEAREST, Outside.REFLECTION, True),
          [IMAGE, np.array([[[[1.5, -1]]]], np.float32)], [[[[[1.0]]]]]),
     Case("nan", GridSample(), [IMAGE, np.array([[[[np.nan, 0]]]], np.float32)], [[[[[np.nan]]]]]),
+    Case("index", GridSample(is_index=True), [IMAGE, np.array([[[[1, 1], [0.5, 0], [-0.5, 0], [2, 0]]]], np.float32)],
+         [[[[[3.0, 0.5, 0.0, 0.0]]]]]),
     Case("complex", GridSample(), [IMAGE, np.ones((1, 1, 1, 2), np.complex64)], [IMAGE],
          error="element type complex64 of input 1"),
     Case("shape", GridSample(), [IMAGE, np.ones((1, 1, 1, 3), np.float32)], [IMAGE], error=r"\(n, \*places, 2\)"),

@@ -8,13 +8,14 @@ from math import prod
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ops import elementwise, layout, pad
+from circlet.runtime.ops import elements, elementwise, layout, pad
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.pad import constant_padded
 from circlet.schema.onnx.rules import rule
+from circlet.schema.onnx.windows import windows
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,28 @@ def col2im(node: Node) -> Value:
         folded = _along(graph, c.transpose(graph, folded, [0, 2, 3, 1, 4]), axis)
         tail = c.multiply(graph, tail, axis.length)
     return c.reshape_to(graph, folded, c.concatenate(graph, [images, channels, *(each.length for each in axes)]))
+
+
+@rule("MaxUnpool")
+def max_unpool(node: Node) -> Value:
+    """The elements of input 0 where input 1 says that they come from, among zeros; input 2 may ask for a larger result,
+    of which that is the beginning."""
+    g, x, sizes = node.graph, node[0], node.integers("kernel_shape")
+    found, count = windows(node, sizes), len(sizes)
+    lengths = [c.dimension(g, x, axis) for axis in range(2)]
+    for axis, size in enumerate(sizes):
+        rest = size - found.stride[axis] - found.before[axis] - found.after[axis]
+        steps = c.multiply(g, c.dimension(g, x, axis + 2), c.integers([found.stride[axis]]))
+        lengths.append(c.add(g, steps, c.integers([rest])))
+    shape = c.concatenate(g, lengths)
+    blank = c.fill(g, _product(g, lengths), c.like(0, x))
+    flat = g.apply(elements.ScatterElements(0, elements.Combine.REPLACE), blank, c.reshape(g, node[1], [-1]),
+                   c.reshape(g, x, [-1]))
+    images, wanted = c.reshape_to(g, flat, shape), node.get(2)
+    if wanted is None:
+        return images
+    return constant_padded(g, images, [(c.integers([0]), c.subtract(g, c.part_of(g, wanted, axis, axis + 1), length))
+                                       for axis, length in enumerate(lengths[:count + 2])], c.like(0, x))
 
 
 def _axes(node: Node) -> list[_Axis]:

@@ -7,12 +7,14 @@ import numpy as np
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import elementwise, spectral
+from circlet.schema.constants import MOST_MADE
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
 from circlet.schema.importer.spectral import MOST_WEIGHTS, filters, spectra
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
+from circlet.schema.onnx.types import dtype_of
 
 
 @rule("DFT", since=20)
@@ -74,3 +76,26 @@ def _framed(node: Node, signal: Value) -> Value:
         frames = c.multiply(graph, frames, c.unsqueeze(graph, window, [-1]))
     op = spectral.Dft(onesided=bool(node.integer("onesided", 1)))
     return node.apply(op, frames, None, node.constant(np.int64(2)))
+
+
+@rule("MelWeightMatrix", since=17)
+def mel_weight_matrix(node: Node) -> Value:
+    """What each of so many triangles along the mel scale makes of each bin of a spectrum: (bins, triangles)."""
+    numbers = [node.known(k) for k in range(5)]
+    if any(each is None or each.size != 1 for each in numbers):
+        node.unsupported("numbers that are not constant")
+    count, length, rate, least, most = (each.item() for each in numbers if each is not None)
+    if count < 1 or length < 1 or rate < 1 or not 0 <= least < most or (length // 2 + 1) * count > MOST_MADE:
+        raise ModelError(f"expected positive numbers of bins, and edges in order, found {count}, {length}, {rate}, "
+                         f"{least} and {most}")
+    low, high = (2595 * np.log1p(each / 700) / np.log(10) for each in (least, most))
+    edges = 700 * np.expm1((np.arange(count + 2) * ((high - low) / (count + 2)) + low) / 2595 * np.log(10))
+    bins = ((length + 1) * edges // rate).astype(np.int64)
+    if bins[-2] > length // 2 or bins[-1] > length // 2 + 1:
+        raise ModelError(f"expected an upper edge within the spectrum, found {most}")
+    found = np.zeros((length // 2 + 1, count))
+    for k, (left, centre, right) in enumerate(zip(bins, bins[1:], bins[2:], strict=False)):
+        found[left:centre + 1, k] = (np.arange(left, centre + 1) - left) / (centre - left) if centre > left else 1
+        found[centre:right, k] = (right - np.arange(centre, right)) / max(right - centre, 1)
+    kind = dtype_of(node.integer("output_datatype")) if node.has("output_datatype") else DType.FLOAT32
+    return c.cast(node.graph, node.constant(found), kind)

@@ -71,6 +71,7 @@ def _taps(op: GridSample, place: Lanes, length: Lanes) -> list[_Tap]:
     else:
         low, high = length.constant(-0.5), length - 0.5
         x = ((place + 1.0) * length - 1.0) / 2.0
+    x = place if op.is_index else x
     if op.interpolation is Interpolation.NEAREST:
         x = x.unary("rint")
     if op.outside is Outside.BORDER:
