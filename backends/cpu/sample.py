@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -77,20 +76,19 @@ def _weights(op: GridSample, rest: Array) -> Iterator[tuple[int, Array]]:
 @rule(GridSample, accepts=all_of(only(FLOATS), only(FLOATS, 1)))
 def grid_sample(node: Node[GridSample]) -> Step:
     op, x, grid, out = node.op, node.input(0), node.input(1), node.out
-    spatial, count = x.shape[2:], prod(grid.shape[1:-1])
+    spatial, count = x.shape[1:-1], prod(grid.shape[1:-1])
     batch = np.arange(len(x))[:, None]
 
     def step() -> None:
-        if out.size and 0 in x.shape[2:]:
+        if out.size and 0 in spatial:
             raise ExecutionError("input 0 has no elements to sample")
         places = grid.reshape(len(x), count, len(spatial)).astype(np.float64)
         taps = [_taps(op, places[..., len(spatial) - 1 - axis], length) for axis, length in enumerate(spatial)]
-        total: Array = np.zeros((len(x), count, x.shape[1]))
+        total: Array = np.zeros((len(x), count, x.shape[-1]))
         for chosen in product(*taps):
             weight = prod((each[1] * each[2] for each in chosen), start=np.ones((len(x), count)))
-            index: Any = (batch, slice(None), *(each[0] for each in chosen))
-            total += x[index] * weight[..., None]
-        np.copyto(out, np.moveaxis(total, -1, 1).reshape(out.shape), casting="unsafe")
+            total += x[tuple([batch, *(each[0] for each in chosen)])] * weight[..., None]
+        np.copyto(out, total.reshape(out.shape), casting="unsafe")
 
     return step
 

@@ -89,8 +89,8 @@ def _sampled(op: Op, inputs: Sequence[Given]) -> Shape | None:
     """As many images and channels as there are, of the sizes of the grid."""
     images, grid = map(_shape, inputs)
     if images is None:
-        return None if grid is None else (-1, -1, *grid[1:-1])
-    return (*images[:2], *((-1,) * (len(images) - 2) if grid is None else grid[1:-1]))
+        return None if grid is None else (*grid[:-1], -1)
+    return (images[0], *((-1,) * (len(images) - 2) if grid is None else grid[1:-1]), images[-1])
 
 
 def _transformed(op: Op, inputs: Sequence[Given]) -> Shape | None:

@@ -22,11 +22,11 @@ class Outside(Enum):
 
 @dataclass(frozen=True)
 class GridSample(Op):
-    """Input 0 (n, c, *spatial) at the places in input 1 (n, *places, k), k the number of spatial axes.
+    """Input 0 (n, *spatial, c) at the places in input 1 (n, *places, k), k the number of spatial axes.
 
     A place has a coordinate for each spatial axis, the last axis first, from -1 to 1: the centers of the outermost
     elements with `align_corners`, else their outer edges; or, if it `is_index`, the index of an element, which need not
-    be whole. The result is (n, c, *places).
+    be whole. The result is (n, *places, c).
     """
 
     name: ClassVar[str] = "GRID_SAMPLE"
@@ -39,9 +39,9 @@ class GridSample(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         x, grid = args[0].shape, args[1].shape
         if len(x) < 3 or len(grid) != len(x) or grid[0] != x[0] or grid[-1] != len(x) - 2:
-            raise ShapeError(f"expected an input (n, c, *spatial) and places (n, *places, {len(x) - 2}), found {x} "
+            raise ShapeError(f"expected an input (n, *spatial, c) and places (n, *places, {len(x) - 2}), found {x} "
                              f"and {grid}")
-        return ((*x[:2], *grid[1:-1]),)
+        return ((*grid[:-1], x[-1]),)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ def grid_sample(node: Node) -> Value:
     """Images in input 0 at the places in input 1."""
     op = sample.GridSample(node.choice("mode", _MODES, "bilinear"), node.choice("padding_mode", _BORDERS, "zeros"),
                            node.flag("align_corners", False))
-    return node.graph.apply(op, *node.exactly(2))
+    g, (images, places) = node.graph, node.exactly(2)
+    return c.channels_first(g, g.apply(op, c.channels_last(g, images), places), 4)
 
 
 @layer("ROIAlign", since=3)

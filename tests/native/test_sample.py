@@ -37,7 +37,7 @@ def places(shape: tuple[int, ...], seed: int, special: bool) -> np.ndarray:
 @given(OPTIONS, SPATIAL, st.sampled_from([1, 3]), st.booleans(), seeds)
 def test_samples(options: tuple[Interpolation, Outside, bool, bool], sizes: list[int], channels: int, special: bool,
                  seed: int) -> None:
-    x = values((2, channels, *sizes), np.float32, seed, special)
+    x = values((2, *sizes, channels), np.float32, seed, special)
     grid = places((2, *(3, 2, 2)[:len(sizes)], len(sizes)), seed, special)
     with np.errstate(all="ignore"):
         agree(applied(GridSample(*options)), x, grid)
@@ -60,8 +60,8 @@ def test_boxes(op: RoiAlign, sizes: tuple[int, int], channels: int, count: int, 
 def test_nothing_to_sample(backend: str) -> None:
     b = ModelBuilder()
     main = b.subgraph("main")
-    x, grid = main.input("x", DType.FLOAT32, (1, 1, 0, 2)), main.input("grid", DType.FLOAT32, (1, 1, 1, 2))
+    x, grid = main.input("x", DType.FLOAT32, (1, 0, 2, 1)), main.input("grid", DType.FLOAT32, (1, 1, 1, 2))
     main.output(main.apply(GridSample(), x, grid))
     session = circlet.Session(b.build(), backend=backend)
     with pytest.raises(circlet.ExecutionError, match="no elements to sample"):
-        session.invoke(0, [np.zeros((1, 1, 0, 2), np.float32), np.zeros((1, 1, 1, 2), np.float32)])
+        session.invoke(0, [np.zeros((1, 0, 2, 1), np.float32), np.zeros((1, 1, 1, 2), np.float32)])

@@ -69,17 +69,17 @@ CASES = [
     Case("count", Resample((0,)), [ROW, size(1, 2)], [ROW], error="one number for each of the axes"),
     Case("zero", Resample((0,)), [ROW, size(0)], [ROW], error="cannot resize"),
 ]
-IMAGE = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)
+IMAGE = np.arange(4, dtype=np.float32).reshape(1, 2, 2, 1)
 PLACES = np.array([[[[-1, -1], [1, -1], [0, 0], [3, 0]]]], np.float32)
 SAMPLES = [
-    Case("corners", GridSample(align_corners=True), [IMAGE, PLACES], [[[[[0.0, 1.0, 1.5, 0.0]]]]], 1e-6),
-    Case("edges", GridSample(), [IMAGE, PLACES], [[[[[0.0, 0.25, 1.5, 0.0]]]]], 1e-6),
-    Case("border", GridSample(outside=Outside.BORDER), [IMAGE, PLACES], [[[[[0.0, 1.0, 1.5, 2.0]]]]], 1e-6),
+    Case("corners", GridSample(align_corners=True), [IMAGE, PLACES], [[[[[0.0], [1.0], [1.5], [0.0]]]]], 1e-6),
+    Case("edges", GridSample(), [IMAGE, PLACES], [[[[[0.0], [0.25], [1.5], [0.0]]]]], 1e-6),
+    Case("border", GridSample(outside=Outside.BORDER), [IMAGE, PLACES], [[[[[0.0], [1.0], [1.5], [2.0]]]]], 1e-6),
     Case("reflection", GridSample(Interpolation.NEAREST, Outside.REFLECTION, True),
          [IMAGE, np.array([[[[1.5, -1]]]], np.float32)], [[[[[1.0]]]]]),
     Case("nan", GridSample(), [IMAGE, np.array([[[[np.nan, 0]]]], np.float32)], [[[[[np.nan]]]]]),
     Case("index", GridSample(is_index=True), [IMAGE, np.array([[[[1, 1], [0.5, 0], [-0.5, 0], [2, 0]]]], np.float32)],
-         [[[[[3.0, 0.5, 0.0, 0.0]]]]]),
+         [[[[[3.0], [0.5], [0.0], [0.0]]]]]),
     Case("complex", GridSample(), [IMAGE, np.ones((1, 1, 1, 2), np.complex64)], [IMAGE],
          error="element type complex64 of input 1"),
     Case("shape", GridSample(), [IMAGE, np.ones((1, 1, 1, 3), np.float32)], [IMAGE], error=r"\(n, \*places, 2\)"),

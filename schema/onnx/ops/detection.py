@@ -64,7 +64,8 @@ def grid_sample(node: Node) -> Value:
         raise ModelError(f"mode: expected {', '.join(_MODES)}, found {mode!r}")
     op = sample.GridSample(_MODES[mode], node.member("padding_mode", sample.Outside, "zeros"),
                            bool(node.integer("align_corners", 0)))
-    return node.apply(op, node[0], node[1])
+    rank = c.rank_of(node[0])
+    return c.channels_first(node.graph, node.apply(op, c.channels_last(node.graph, node[0]), node[1]), rank)
 
 
 @rule("RoiAlign", since=10)

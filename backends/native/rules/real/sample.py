@@ -11,10 +11,10 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
+from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect
-from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
@@ -40,12 +40,11 @@ def _many_axes(call: Call) -> str | None:
 
 @nest(GridSample, all_of(plain, only((DType.FLOAT32,)), only((DType.FLOAT32,), 1), _many_axes), frozenset({0}))
 def grid_sample(node: Node[GridSample], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x (n, c, *spatial) and places (n, *places, k), float32: (n, c, *places). Loops over images and places, shared
+    """Of x (n, *spatial, c) and places (n, *places, k), float32: (n, *places, c). Loops over images and places, shared
     out, find which elements are read and their weights, as doubles; one over channels adds up."""
-    x, grid, b = node.input(0), node.input(1), e.builder
-    images, channels, *sizes = x.shape
-    total = Register(e, DOUBLE)
-    with parallel_nest(e, (images, *node.shape[2:]), 64 * prod(node.shape)) as (image, *at):
+    x, grid = node.input(0), node.input(1)
+    sizes, channels = x.shape[1:-1], x.shape[-1]
+    with parallel_nest(e, node.shape[:-1], 16 * prod(node.shape)) as (image, *at):
         for size in sizes:
             expect(node, Whole(e, size).compare(">", 0), "input 0 has no elements to sample")
         taps = []
@@ -54,12 +53,12 @@ def grid_sample(node: Node[GridSample], e: Emitter, sinks: tuple[Sink, ...]) -> 
             taps.append(_taps(node.op, Lanes(e, place).widen(DOUBLE), Lanes(e, e.number(size)).to_real(DOUBLE)))
         chosen = [([position for position, _ in each], reduce(Lanes.__mul__, [weight for _, weight in each]))
                   for each in product(*taps)]
-        with e.loop(channels) as channel:
-            total.set(ir.Constant(DOUBLE, 0))
-            for places, weight in chosen:
-                element = Lanes(e, x.element(e, [image, channel, *places])).widen(DOUBLE)
-                total.set(b.fadd(total.get(), (element * weight).value))
-            sinks[0](e, [image, channel, *at], e.narrowed(total.get(), SINGLE))
+        single = [(places, weight.narrow(SINGLE).value) for places, weight in chosen]
+        with independent(e, channels) as channel:
+            total = e.constant(0, DType.FLOAT32)
+            for places, weight in single:
+                total = e.intrinsic("fmuladd", x.element(e, [image, *places, channel]), weight, total)
+            sinks[0](e, [image, *at, channel], total)
 
 
 def _taps(op: GridSample, place: Lanes, length: Lanes) -> list[_Tap]:
