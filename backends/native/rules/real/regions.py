@@ -12,6 +12,7 @@ from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, extended
+from circlet.backends.native.rules.real.sample import expect_elements
 from circlet.backends.native.rules.refusals import plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
@@ -29,12 +30,12 @@ def roi_align(node: Node[RoiAlign], e: Emitter, sinks: tuple[Sink, ...]) -> None
     op, x, boxes, numbers, home = node.op, node.input(0), node.input(1), node.input(2), sinks[0].memory
     assert home is not None, "what is last has its memory"
     images, height, width, channels = x.shape
+    with rolled(e, node.shape[0]) as box:
+        image = Whole(e, extended(e, numbers.element(e, [box]), numbers.dtype))
+        expect(node, image.is_in(0, images - 1), f"input 2: expected numbers of {images} images, found {{}}", image)
+    expect_elements(node, (height, width))
     with parallel_nest(e, node.shape[:3], 64 * prod(node.shape)) as (box, row, column):
         image = extended(e, numbers.element(e, [box]), numbers.dtype)
-        expect(node, Whole(e, image).is_in(0, images - 1), f"input 2: expected numbers of {images} images, found {{}}",
-               Whole(e, image))
-        for size in (height, width):
-            expect(node, Whole(e, size).compare(">", 0), "input 0 has no elements to sample")
         left, top, right, bottom = (Lanes(e, boxes.element(e, [box, e.number(k)])) for k in range(4))
         down = _Along.of(op, (op.rows, row), (top, bottom), height)
         across = _Along.of(op, (op.columns, column), (left, right), width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from itertools import product
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from llvmlite import ir
 
@@ -13,13 +13,13 @@ from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel_nest
-from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.emit.whole import Whole, both, either
 from circlet.backends.native.rules.moving.move import expect
 from circlet.backends.native.rules.refusals import plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.resample import Interpolation
 from circlet.runtime.ops.sample import GridSample, Outside
 
@@ -44,9 +44,8 @@ def grid_sample(node: Node[GridSample], e: Emitter, sinks: tuple[Sink, ...]) -> 
     out, find which elements are read and their weights, as doubles; one over channels adds up."""
     x, grid = node.input(0), node.input(1)
     sizes, channels = x.shape[1:-1], x.shape[-1]
+    expect_elements(node, sizes)
     with parallel_nest(e, node.shape[:-1], 16 * prod(node.shape)) as (image, *at):
-        for size in sizes:
-            expect(node, Whole(e, size).compare(">", 0), "input 0 has no elements to sample")
         taps = []
         for axis, size in enumerate(sizes):
             place = grid.element(e, [image, *at, e.number(len(sizes) - 1 - axis)])
@@ -59,6 +58,14 @@ def grid_sample(node: Node[GridSample], e: Emitter, sinks: tuple[Sink, ...]) -> 
             for places, weight in single:
                 total = e.intrinsic("fmuladd", x.element(e, [image, *places, channel]), weight, total)
             sinks[0](e, [image, *at, channel], total)
+
+
+def expect_elements(node: Node[Any], sizes: Shape) -> None:
+    """Leaves the function where there is something to compute of images without elements."""
+    e = node.function.e
+    is_blank = Whole(e, prod(node.shape)).compare("==", 0)
+    is_filled = reduce(lambda one, other: both(e, one, other), [Whole(e, size).compare(">", 0) for size in sizes])
+    expect(node, either(e, is_blank, is_filled), "input 0 has no elements to sample")
 
 
 def _taps(op: GridSample, place: Lanes, length: Lanes) -> list[_Tap]:
