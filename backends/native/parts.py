@@ -9,6 +9,8 @@ from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.records import dataclass
 
+UNKNOWN = 1 << 62
+"""The work of functions of which nobody knows it."""
 MOST_EVIDENCE = 32
 """Numbers that a message about a failure quotes: one for each axis that an array may have."""
 COUNTED_COPIES = 2

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from circlet.backends.native.check.watched import Watched
-from circlet.backends.native.parts import MOST_EVIDENCE, HostCall, Quote, Site, Source, TimedRegion
+from circlet.backends.native.parts import MOST_EVIDENCE, UNKNOWN, HostCall, Quote, Site, Source, TimedRegion
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.ir.length import Scope, may_be_less, value
 from circlet.runtime.ir.terms import Assumption
@@ -53,6 +53,8 @@ class Program:
     """Whether threads share out loops."""
     is_brief: bool = False
     """Whether the function is over in microseconds, whatever it computes."""
+    work: int = UNKNOWN
+    """What it takes at the most, in multiply-adds of floats or bytes read and written."""
     grows: bool = False
     """Whether the function may be left to be entered again with more room."""
     evidence: Array = field(default_factory=lambda: np.zeros(MOST_EVIDENCE, np.int64))

@@ -316,6 +316,7 @@ class Emitter(Positions):
             name = f"llvm.memmove.p0.p0.{self.index}"
             kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, self.index, I1])
             self.builder.call(self.declare(name, kind), [target, source, count, ir.Constant(I1, 0)])
+            self._move(size)
 
     def fill(self, target: ir.Value, byte: int, size: ir.Value | int) -> None:
         """Makes all bytes of a place one, from 0 to 255."""
@@ -323,6 +324,11 @@ class Emitter(Positions):
             kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, self.index, I1])
             self.builder.call(self.declare(f"llvm.memset.p0.{self.index}", kind),
                               [target, ir.Constant(I8, byte), self.register(size), ir.Constant(I1, 0)])
+            self._move(size)
+
+    def _move(self, size: ir.Value | int) -> None:
+        if self.meter is not None:
+            self.meter.move(None if isinstance(size, ir.Value) else size)
 
     def declare(self, name: str, kind: ir.FunctionType) -> ir.Function:
         """A function that is defined elsewhere, LLVM's intrinsics among them."""
@@ -405,7 +411,8 @@ class Emitter(Positions):
         has at the most, if that is known."""
         total = self.register(count)
         before = self.builder.block
-        with nullcontext() if self.meter is None else self.meter.turn(known) as span:
+        size = count if is_length(count) else None
+        with nullcontext() if self.meter is None else self.meter.turn(known, size=size) as span:
             head, body, after = (self.function.append_basic_block(name) for name in ("head", "loop", "after"))
             self.builder.branch(head)
             self.builder.position_at_end(head)

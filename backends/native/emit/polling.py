@@ -9,14 +9,14 @@ so that signal handlers run. Tight loops, and those that are over soon, have not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Protocol
 
 from llvmlite import ir
 
 from circlet.backends.native.abi import DEADLINE, DONE, NEXT, PATIENCE, POLL, REQUEST, STOP, STOPPED
 from circlet.backends.native.targets.machine import CLOCK
-from circlet.runtime.ir.length import is_length
+from circlet.runtime.ir.length import Indefinite, bound, is_length
 from circlet.runtime.records import dataclass
 
 I32, I64, POINTER = ir.IntType(32), ir.IntType(64), ir.PointerType()
@@ -28,10 +28,15 @@ them in a cycle, 11 ms where one in four cycles; so several polls for each `PATI
 user takes for at once."""
 LONG = GRANTED >> 2
 """A loop that takes fewer does not look by itself; so a function may run on for a quarter longer than was granted."""
+INSTRUCTION = 4
+"""Multiply-adds of floats, or bytes read and written, that take as long as an instruction is taken to, about; see
+`parallel.LEAST_WORK`."""
 _LEAST, _LEAST_FLAT = 1 << 9, 1 << 13
 """Instructions of a turn beside which looking costs nothing: it takes four (load, subtract, store, branch), 1 % of the
 first. The second is for loops with nothing but instructions inside, of which LLVM might make vectors: 16 lanes share
 the four."""
+_MOVED = 1 << 8
+"""Bytes that are moved by a few instructions, as others are executed in a loop."""
 _UNKNOWN = 64
 """Turns that are expected of a loop whose number of turns only the run can tell: a choice, which decides how often code
 looks."""
@@ -100,17 +105,24 @@ class Meter:
         self._granted: dict[str, ir.Value] = {}
         """Where each function has what it may still spend."""
         self._spans = [_Span(0, 0)]
+        self.work = 0
+        """Of loops, as `part` measures it, for any lengths."""
+        self.is_known = True
+        """Whether that is all there is, but for instructions outside of loops."""
+        self._shared = 0
+        """Of `Writer.called`, what loops execute that are shared out."""
         self._is_asleep = False
         """Whether what is written is over soon, however many loops it has."""
         self._is_part = False
 
     @contextmanager
-    def turn(self, count: int | None, least: int = 0) -> Iterator[_Span | None]:
+    def turn(self, count: int | None, least: int = 0, size: int | None = None) -> Iterator[_Span | None]:
         """What is written inside is a turn of a loop; gives what `spend_loop` takes, if it is to be called.
 
         Args:
             count: of turns; None if only the run can tell.
             least: instructions from which on a turn spends.
+            size: the number of turns too, where it is an open length.
         """
         if self._is_asleep:
             yield None
@@ -123,6 +135,7 @@ class Meter:
         called = writer.called - span.called
         once = called + sum(len(each.instructions) for each in writer.function.blocks[span.blocks:])
         cost = once - span.once + span.cost
+        self._add(cost * INSTRUCTION, count if size is None else size)
         total = cost * (_UNKNOWN if count is None else count)
         has_loops = span.has_loops or called > 0
         if cost >= max(least, _LEAST if has_loops else _LEAST_FLAT) and (count is None or total >= LONG):
@@ -131,6 +144,26 @@ class Meter:
         span.cost = cost
         outer = self._spans[-1]
         outer.once, outer.cost, outer.has_loops = outer.once + once, outer.cost + total, True
+
+    def _add(self, work: int, count: int | None) -> None:
+        """Adds the work of a loop, given that of a turn; one within others is part of their turns."""
+        if self._is_part or (isinstance(count, int) and len(self._spans) > 1):
+            return
+        most = None
+        if count is not None and len(self._spans) == 1:
+            with suppress(Indefinite):
+                most = bound(count)
+        if most is None:
+            self.is_known = False
+        else:
+            self.work += most * work
+
+    def move(self, size: int | None) -> None:
+        """One instruction moves or fills so many bytes; None if only the run can tell."""
+        if len(self._spans) == 1:
+            self._add(1, size)
+        elif not self._is_part and (size is None or is_length(size) or size > _MOVED):
+            self.is_known = False
 
     def spend_loop(self, span: _Span, turns: ir.Value) -> None:
         """Called behind a loop of which only the run can tell the number of turns: spends what they took, unless each
@@ -149,7 +182,7 @@ class Meter:
             work: of all turns.
             takes_long: an i1, whether that is `LONG`, where only a run can tell.
         """
-        outer = self._participant, self._spans, self._is_asleep
+        outer, called = (self._participant, self._spans, self._is_asleep), self._writer.called
         self._participant, self._spans = participant, [_Span(0, 0)]
         self._is_asleep = self._is_asleep or (not is_length(work) and work < LONG)
         self._is_part = True
@@ -157,21 +190,28 @@ class Meter:
             self.look_if(takes_long)
         yield
         self._is_part = False
+        self._shared += self._writer.called - called
         self._participant, self._spans, self._is_asleep = outer
         self._spans[-1].cost += LONG if is_length(work) else min(work, LONG)
+        if len(self._spans) == 1:
+            self._add(1, work)
+        elif is_length(work):
+            self.is_known = False
 
     @contextmanager
     def apart(self) -> Iterator[None]:
         """What is written inside is a function of its own, which is called once where it stands."""
         writer, outer = self._writer, self._spans
+        self.is_known = self.is_known and len(outer) == 1
         self._spans = [_Span(0, 0)]
         yield
         (span,), self._spans = self._spans, outer
         writer.called += sum(len(each.instructions) for each in writer.function.blocks) - span.once
         outer[-1].cost += GRANTED if writer.function.name in self._granted else min(span.cost, GRANTED)
 
-    def again(self, called: int, cost: int) -> None:
+    def again(self, called: int, cost: int, work: int) -> None:
         """A function of its own is called once more, which counts as it did; see `apart`."""
+        self.work += work
         self._writer.called += called
         self._spans[-1].cost += cost
 
@@ -190,6 +230,11 @@ class Meter:
         """Instructions that the function executes, without those that were spent."""
         return self._writer.called + self._spans[0].cost - self._spans[0].once + sum(
             len(each.instructions) for each in self._writer.function.blocks)
+
+    @property
+    def straight(self) -> int:
+        """Instructions outside of loops."""
+        return self.total - self._spans[0].cost - self._shared
 
     def between(self) -> None:
         """Called between operators: spends what they take together, once it is much."""

@@ -28,9 +28,9 @@ def gather(program: Program, code: tuple[bytes, ...], places: Mapping[tuple[int,
     program.externals.clear()
     manifest = Manifest(tuple(program.sites), tuple(program.host_calls), tuple(origins),
                         tuple(map(terms_of, program.arena_tops)), terms_of(program.scratch_bytes),
-                        program.shares_loops, program.is_brief, program.grows, tuple(program.outline), program.watched,
-                        program.assumptions, program.quotes, program.regions,
-                        labels=tuple(chain(*program.labels.items())))
+                        program.shares_loops, program.is_brief, terms_of(program.work), program.grows,
+                        tuple(program.outline), program.watched, program.assumptions, program.quotes,
+                        program.regions, labels=tuple(chain(*program.labels.items())))
     return Artifact(code, manifest, stored.joined())
 
 

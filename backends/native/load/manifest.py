@@ -64,6 +64,8 @@ class Manifest:
     shares_loops: bool = False
     is_brief: bool = False
     """Whether it is over in microseconds, whatever it computes."""
+    work: Terms = ()
+    """What it takes at the most, in multiply-adds of floats or bytes read and written; see `UNKNOWN`."""
     grows: bool = False
     """Whether it may be left to be entered again with more room."""
     outline: tuple[str, ...] = ()

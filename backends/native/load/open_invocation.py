@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from circlet.backends.native.abi import DONE, FIRST_ARRAY, OUTGROWN, SCRATCH
-from circlet.backends.native.load.invocation import CountedInvocation, Invocation, Setting
+from circlet.backends.native.load.invocation import LOCKED, CountedInvocation, Invocation, Setting
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
@@ -16,8 +16,9 @@ from circlet.runtime.ir.types import Array
 
 
 def needs_of(manifest: Manifest) -> tuple[Terms, ...]:
-    """The bytes of the memory that each thread has for itself, and those that the arena has at the least."""
-    return manifest.scratch_bytes, *manifest.arena_tops
+    """The bytes of the memory that each thread has for itself, the work, and the bytes that the arena has at the
+    least."""
+    return manifest.scratch_bytes, manifest.work, *manifest.arena_tops
 
 
 class OpenInvocation(Invocation):
@@ -39,18 +40,22 @@ class OpenInvocation(Invocation):
         self._teams = teams
         self._room = self._arena.nbytes, self._scratch.nbytes
         """The bytes of both."""
-        self._stepped: Step | None = None
-        """Runs it with the memory that it has."""
+        self._keeps_lock = False
 
     def _sizes(self) -> tuple[int, int]:
         return 0, 0  # `expect` says more
+
+    def _bind_entry(self, teams: Teams) -> None:
+        self._steps: list[Step | None] = [None, None]
+        """What runs it with the memory that it has, without Python's lock and with it."""
 
     @property
     def assumptions(self) -> Sequence[Assumption]:
         return self._function.manifest.assumptions
 
     def expect(self, sizes: Sequence[int]) -> None:
-        size, scratch = max(sizes[1:], default=0), sizes[0] * self._teams.participants
+        self._keeps_lock = sizes[1] <= LOCKED
+        size, scratch = max(sizes[2:], default=0), sizes[0] * self._teams.participants
         if size > self._room[0] or scratch > self._room[1]:
             self._grow(size, scratch)
 
@@ -63,9 +68,11 @@ class OpenInvocation(Invocation):
             array = arrays[tensor]
             if array.base is None or array.base is not self._memory[number]:
                 self._table[position], self._memory[number] = array.ctypes.data, array.base
-        if self._stepped is None:
-            self._stepped = self.step()
-        return self._stepped
+        found = self._steps[self._keeps_lock]
+        if found is None:
+            self._enter = self._entry(self._teams, self._keeps_lock)
+            found = self._steps[self._keeps_lock] = self.step()
+        return found
 
     def step(self) -> Step:
         if not self._grows:
@@ -100,8 +107,7 @@ class OpenInvocation(Invocation):
             self._scratch = grown(self._scratch.nbytes, scratch, self._grows)
         self._room = self._arena.nbytes, self._scratch.nbytes
         self._table[SCRATCH] = self._scratch.ctypes.data
-        self._bind_entry(self._teams)
-        self._stepped = None
+        self._steps = [None, None]
 
 
 class CountedOpenInvocation(CountedInvocation, OpenInvocation):

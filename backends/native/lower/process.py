@@ -26,7 +26,7 @@ from circlet.backends.native.abi import (
 from circlet.backends.native.check.bounds import Watch
 from circlet.backends.native.emit.emitter import I32, I64, POINTER
 from circlet.backends.native.emit.lengths import Lengths
-from circlet.backends.native.emit.polling import HOST_CALL, Meter
+from circlet.backends.native.emit.polling import HOST_CALL, INSTRUCTION, Meter
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.timing import Timing, Untimed
@@ -36,6 +36,7 @@ from circlet.backends.native.parts import (
     FIXED,
     HOST_FAILED,
     MOST_EVIDENCE,
+    UNKNOWN,
     Evidence,
     External,
     Held,
@@ -60,8 +61,8 @@ _MUCH = 1 << 11
 """Instructions of a turn from which on it counts as `polling` counts loops: `_TURNS` turns of fewer are less than
 `GRANTED`. Not critical: 1 to 16384 take the same time for `examples/collatz.tflite`."""
 _BRIEF, _BRIEF_BYTES = 1 << 12, 1 << 15
-"""Instructions that are executed, and bytes of memory, up to which a function is brief: a microsecond or two, as long
-as it takes to give up Python's lock and to have it back where other threads want it. A choice."""
+"""Instructions that are executed, as far as that is guessed, and bytes of memory, up to which a function is brief: a
+microsecond or two. A choice."""
 
 
 class ProcessFunction(FunctionLowering):
@@ -279,6 +280,7 @@ class ProcessFunction(FunctionLowering):
         if self._watch is None:
             self._drop_unread()
         self.program.is_brief = self._is_brief()
+        self.program.work = self._work()
         if self._watch is not None:
             evidence = self.external(self.program.evidence, Evidence())
             entries = FIRST_ARRAY + len(self.program.externals)
@@ -315,6 +317,11 @@ class ProcessFunction(FunctionLowering):
             return False
         size = sum(each.nbytes for each in program.externals) + max(program.arena_tops, default=0)
         return size <= _BRIEF_BYTES and self._meter.total <= _BRIEF
+
+    def _work(self) -> int:
+        """What all that the function computes takes, if that is known, and it asks the host for nothing."""
+        is_known = self._meter.is_known and not self.program.host_calls
+        return self._meter.work + INSTRUCTION * self._meter.straight if is_known else UNKNOWN
 
 
 def _operands(instruction: ir.Instruction) -> Iterator[ir.Value]:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.outlined import lasts
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.lower.alike.likeness import likeness
@@ -44,6 +45,7 @@ class Written:
     called: int
     """How many instructions it counts as; see `Meter.again`."""
     cost: int
+    work: int
     top: int | None
     """How much of the arena was in use; None where that does not matter."""
     callees: tuple[str, ...]
@@ -81,14 +83,14 @@ class Repeats:
         for each in found.callees:
             e.callers[each][e.label] = None
         if e.meter is not None:
-            e.meter.again(found.called, found.cost)
+            e.meter.again(found.called, found.cost, found.work)
         return _in_homes(o)
 
     def _written(self, o: OperatorLowering, alike: Hashable,
                  write: Callable[[OperatorLowering], Sequence[Value]]) -> Sequence[Value]:
         """Writes an operator, and remembers it if others can be computed by the same function."""
         function, e = self._function, self._function.e
-        top, called, cost = function.top, e.called, 0 if e.meter is None else e.meter.pending
+        top, called, (cost, work) = function.top, e.called, _spent(e)
         with function.traced() as trace:
             results = write(o)
         outlined = trace.outlined
@@ -103,7 +105,7 @@ class Repeats:
             self._found.setdefault(alike, []).append(Written(
                 outlined.function if outlined.is_called else None, outlined.context,
                 tuple((word, origin) for word, origin in read.items() if origin is not None), outlined.may_fail,
-                e.called - called, 0 if e.meter is None else e.meter.pending - cost, top if trace.reserves else None,
+                e.called - called, _spent(e)[0] - cost, _spent(e)[1] - work, top if trace.reserves else None,
                 tuple(name for name, users in e.callers.items() if e.label in users), trace.sites, parts, o.inputs))
         return results
 
@@ -205,3 +207,8 @@ def _is_all_of(source: Array, known: Array) -> bool:
     """Whether an array is a constant, perhaps of another shape."""
     return (source.ctypes.data == known.ctypes.data and source.nbytes == known.nbytes > 0
             and source.dtype == known.dtype and source.flags.c_contiguous and known.flags.c_contiguous)
+
+
+def _spent(e: Emitter) -> tuple[int, int]:
+    """What the function has cost so far, and the work of its loops."""
+    return (0, 0) if e.meter is None else (e.meter.pending, e.meter.work)
