@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -58,14 +59,14 @@ class TimedInvocation(Invocation):
     def _times(self, origin: RegionTimes | TurnTimes) -> Array:
         return self._words if isinstance(origin, RegionTimes) else self._turns
 
-    def _bind_entry(self, teams: Teams) -> None:
-        super()._bind_entry(teams)
-        enter, observer, get_ready, is_done = self._enter, self._run.observer, self._get_ready, self._is_done
+    def _entry(self, teams: Teams, keeps_lock: bool) -> Callable[[], int]:
+        enter = super()._entry(teams, keeps_lock)
+        observer, get_ready, is_done = self._run.observer, self._get_ready, self._is_done
 
         def timed() -> int:
             return observer.recorder.call(enter, get_ready, is_done)
 
-        self._enter = timed
+        return timed
 
     def _get_ready(self, recorder: Recorder) -> None:
         if recorder.top is not self._node:
