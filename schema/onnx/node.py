@@ -58,6 +58,13 @@ class Node:
         """What a node of the same graph made an input of, if it was stored integers."""
         return self.scope.dequantized.get(self.proto.input[position]) if self.get(position) is not None else None
 
+    def weights(self, position: int) -> Value:
+        """An input; where it was made of stored integers that are constant, what that gives."""
+        found = self.dequantized(position)
+        if found is None or found.data.data is None or self[position].dtype is not DType.FLOAT32:
+            return self[position]
+        return constant(found.real())
+
     @property
     def given(self) -> list[Value]:
         """All inputs of a node none of whose inputs may be absent."""

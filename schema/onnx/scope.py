@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto
 
 from circlet.runtime.errors import ModelError, UnsupportedError
@@ -64,6 +65,14 @@ class Dequantized:
         """The stored integers, which are constant."""
         assert self.data.data is not None
         return self.data.data
+
+    def real(self) -> Array:
+        """What is made of them, float32."""
+        stored, zero = self.known().astype(np.int32), np.int32(0) if self.zero is None else self.zero.astype(np.int32)
+        shape = [-1 if k == self.axis % stored.ndim else 1 for k in range(stored.ndim)]
+        scale, zero = (each if each.ndim == 0 else each.reshape(shape) for each in (self.scale, zero))
+        found: Array = (stored - zero).astype(np.float32) * scale.astype(np.float32)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

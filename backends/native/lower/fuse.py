@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from circlet.backends.native.lower.fused import Fused, FusedElementwise, Member
+from circlet.backends.native.rules.quantized.table import BYTES
 from circlet.backends.native.rules.rule import Rule, rule_of
 from circlet.runtime.exec.kernel import NOWHERE, Call
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
@@ -18,6 +19,7 @@ from circlet.runtime.ir.op import (
     Skip,
     Unknown,
 )
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.layout import (
     Slice,
@@ -37,6 +39,9 @@ LARGEST_GROUP = 48
 """Members. A choice between work in registers and chains of instructions that wait for each other: of 192 ADD and MUL
 one after another, of 4096 floats in the first-level cache, groups of 8 or 16 take half the time of 48, and all in one
 twice as long (AVX-512); all compile equally fast."""
+LEAST_LOOKED_UP = 6
+"""Members of a group that a table of bytes replaces, where they could have been computed with what makes the bytes: a
+choice. To replace bytes takes about as long as two or three operators of float32."""
 TURNING = (Transpose, StablehloTranspose)
 MOVING = (*TURNING, Slice, StridedSlice, StablehloSlice, Split, SplitV, Unpack)
 """Operators that exchange axes; those whose results lie where an input does, in strides."""
@@ -134,6 +139,8 @@ class _Grouping:
         if self._is_view(number) and all(reader in self._groups and self._is_view(reader) for reader, _ in readers):
             return None
         targets = {last for reader, _ in readers for last in self._group_of.get(reader, {-1})}
+        if self._is_looked_up(operator.outputs, targets):
+            return None
         if -1 in targets or not all(self._accepts(reader, position) for reader, position in readers):
             return None
         if max(targets) >= self._barrier(number) or not self._is_tellable(number, rule):
@@ -147,6 +154,23 @@ class _Grouping:
         if not rule.is_free and not self._is_read_once(number, targets):
             return None
         return targets if all(len(self._groups[last].members) < LARGEST_GROUP for last in targets) else None
+
+    def _is_looked_up(self, outputs: Sequence[int], targets: set[int]) -> bool:
+        """Whether all that a group does is to replace the bytes of a tensor by others, by so much that a table does it
+        sooner."""
+        if len(outputs) != 1 or len(targets) != 1 or not targets <= self._groups.keys():
+            return False
+        (source,), (last,) = outputs, targets
+        tensors, members = self._subgraph.tensors, self._groups[last].members
+        found = [self._subgraph.operators[each] for each in members]
+        ends = source, self._subgraph.operators[last].outputs[0]
+        if len(found) < LEAST_LOOKED_UP or any(tensors[each].dtype not in BYTES for each in ends):
+            return False
+        made = {source, *(each for operator in found for each in operator.outputs)}
+        return all(operator.op.elementwise and all(
+            each in made or (each != ABSENT and _is_one(tensors[each])) for each in operator.inputs)
+            for operator in found) and not any(
+                rule is None or rule.may_fail(self._calls[each]) for each in members for rule in (self._rules[each],))
 
     def _turns_midway(self, number: int, targets: set[int]) -> bool:
         """Whether an operator that exchanges the innermost axis would stand in front of or behind one that computes. By
@@ -318,6 +342,11 @@ class _Grouping:
         one, other = (each.signature for each in pair)
         return not all(each.has_rank for each in pair) or (len(one) == len(other) and all(
             a == b or -1 in (a, b) for a, b in zip(one, other, strict=True)))
+
+
+def _is_one(tensor: Tensor) -> bool:
+    """Whether a tensor is one number that is known."""
+    return tensor.data is not None and tensor.data.size == 1
 
 
 _OPEN = 1 << 20

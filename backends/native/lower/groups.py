@@ -18,7 +18,7 @@ from circlet.backends.native.lower.fused_kernel import FusedKernel
 from circlet.backends.native.lower.operators import OperatorLowering, operands, shapes_of, unknown
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.function import Made
-from circlet.backends.native.rules.quantized.table import BYTES, ELEMENTWISE, look_up
+from circlet.backends.native.rules.quantized.table import BYTES, look_up
 from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of, shaped
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
@@ -43,11 +43,14 @@ class GroupLowering:
         """The result: by the nest of the anchor, if a member is a nest rule, else as the computed value that all
         members make."""
         anchor = next((k for k, each in enumerate(self._op.members) if self._rule(k).nest is not None), None)
-        if anchor is None:
-            for k in range(len(self._op.members)):
-                self._substitute(k)
-            return self._outer.settle(self._values[self._op.members[-1].operator.outputs[0]])
-        return self._looked_up() or self._anchored(anchor)
+        found = self._looked_up()
+        if found is not None:
+            return found
+        if anchor is not None:
+            return self._anchored(anchor)
+        for k in range(len(self._op.members)):
+            self._substitute(k)
+        return self._outer.settle(self._values[self._op.members[-1].operator.outputs[0]])
 
     def _looked_up(self) -> Value | None:
         """The result where all members together replace bytes by others."""
@@ -170,7 +173,7 @@ def _looked_up_by(op: Fused, call: Call, inputs: Sequence[Value | None]) -> Valu
     made = call.outputs[0].dtype
     if len(varying) != 1 or not {varying[0].dtype, made} <= set(BYTES) or any(
             each is not None and each.known is not None and each.size != 1 for each in inputs) or not all(
-            type(each.operator.op) in ELEMENTWISE for each in op.members):
+            each.operator.op.elementwise for each in op.members):
         return None
     return varying[0]
 

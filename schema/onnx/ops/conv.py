@@ -155,7 +155,7 @@ def _by_group(node: Node, x: tuple[Value, int], weights: tuple[Value, int],
 @rule("ConvTranspose")
 def transposed_convolution(node: Node) -> Value:
     graph, rank = node.graph, node.rank() - 2
-    x, weights = node[0], node[1]
+    x, weights = node[0], node.weights(1)
     if not 1 <= rank <= 3 or -1 in node.shape(1):
         node.unsupported(f"a filter of shape {node.shape(1)} on an input of rank {node.rank()}")
     extents = _Extents(node, rank)

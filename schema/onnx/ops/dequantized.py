@@ -35,7 +35,7 @@ def convolution(node: Node) -> Value:
 
     behind = (1,) * (node.rank() - 2) if node[0].rank else ()
     found = _scaled(node, sums, 0, behind) if 1 <= len(behind) <= 2 else None
-    return convolved(node, node[0], node[1], node.get(2)) if found is None else found
+    return convolved(node, node[0], node.weights(1), node.get(2)) if found is None else found
 
 
 @rule("MatMul")

@@ -49,6 +49,26 @@ def network(op: str, shape: tuple[int, ...], factor: tuple[Array, Array, Array],
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
 
 
+REAL: dict[str, tuple[str, tuple[int, ...], tuple[Array, Array, Array], int, dict[str, Any]]] = {
+    "volumes": ("Conv", (2, 4, 5, 6, 7), (weights((8, 4, 3, 2, 3)), COLUMNS, NONE), 0, {"pads": [1] * 6}),
+    "transposed": ("ConvTranspose", (2, 4, 7, 6), (weights((4, 8, 3, 2), "uint8"), scale(0.01), zero(121)), 0, {}),
+}
+"""Those that are computed with real weights."""
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_weights_are_real_where_nothing_takes_integers(name: str) -> None:
+    op, shape, factor, axis, attributes = REAL[name]
+    content = network(op, shape, factor, axis, attributes, "int8", True)
+    session = circlet.Session(content.SerializeToString(), backend="native")
+    x = value(shape, "int8", 3)
+    sums, stored = map(np.asarray, ReferenceEvaluator(content).run(None, {"x": x}))
+    found = session.run({"x": x})
+    np.testing.assert_allclose(found["sums"], sums, rtol=1e-4, atol=1e-4)
+    assert np.abs(found["y"].astype(np.int64) - stored).max() <= 1
+    assert {*session.backend_of(0)} - {"none"} == {"native"}
+
+
 @pytest.mark.parametrize("is_biased", [False, True])
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
 @pytest.mark.parametrize("name", CASES)

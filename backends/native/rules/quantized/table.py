@@ -29,7 +29,6 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ops import elementwise as ops
 from circlet.runtime.ops.quantize import Quantize
 from circlet.runtime.ops.unary import (
     Abs,
@@ -157,8 +156,6 @@ _LOOKED_UP: tuple[type[Op], ...] = (
 """The functions of one quantised tensor."""
 _OPERATORS: tuple[type[Op], ...] = (*_LOOKED_UP, Quantize)
 """The operators that replace bytes by bytes."""
-ELEMENTWISE = frozenset({*_OPERATORS, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum})
-"""The operators of which a group may become one table."""
 for _op in _OPERATORS:
     nest(_op, _refuses_bytes, frozenset({0}), name=TABLE, quantized_as=lambda call, target: None)(_look_up_bytes)
 for _op in _LOOKED_UP:
