@@ -17,11 +17,12 @@ from circlet.runtime.exec.frames.open_frame import OpenFrame
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.elementwise import Add, Div
 from circlet.runtime.ops.index import GatherNd, Where
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.ops.recurrent import Rnn
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.unary import Neg
 from circlet.schema.files import dump_model
@@ -88,6 +89,18 @@ def dividing() -> bytes:
     main = b.subgraph("main")
     x, y = (main.input(name, DType.INT32, (-1,)) for name in "xy")
     main.output(main.apply(Div(), x, y))
+    return dump_model(b.build(), "tflite")
+
+
+def recalling() -> bytes:
+    """An RNN of one step, which adds x to half of what it gave before."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (1, 3))
+    state = main.tensor(Tensor("state", DType.FLOAT32, (1, 3), is_variable=True))
+    once, half = (main.constant(factor * np.eye(3, dtype=np.float32)) for factor in (1, 0.5))
+    bias = main.constant(np.zeros(3, np.float32))
+    main.output(main.apply(Rnn(fused_activation_function=Activation.NONE), x, once, half, bias, state))
     return dump_model(b.build(), "tflite")
 
 
@@ -182,6 +195,21 @@ def test_models_of_fixed_lengths_are_not_read(make: Callable[[], bytes], monkeyp
         for one, value in zip(wanted, given, strict=True):
             for each, other in zip(one, called(second, value), strict=True):
                 np.testing.assert_array_equal(each, other)
+
+
+def test_variable_tensors_are_kept_by_models_that_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    litert: Any = pytest.importorskip("ai_edge_litert.interpreter")
+    given, model = [np.array([[1, 2, each]], np.float32) for each in range(4)], recalling()
+    other = litert.Interpreter(model_content=model)
+    wanted = [called(other, each) for each in given]
+    for number in range(3):
+        interpreter = Interpreter(model_content=model)
+        found = [called(interpreter, each) for each in given]
+        np.testing.assert_array_equal(found, wanted)
+        interpreter.reset_all_variables()
+        np.testing.assert_array_equal(called(interpreter, given[0]), wanted[0])
+        if not number:
+            forbid_reading(monkeypatch)
 
 
 def test_new_lengths_take_the_frame_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

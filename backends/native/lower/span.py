@@ -15,7 +15,7 @@ from circlet.backends.native.lower.lent import lent
 from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.native.lower.process import ProcessFunction
 from circlet.backends.native.lower.subgraphs import SubgraphLowering
-from circlet.backends.native.parts import Held
+from circlet.backends.native.parts import Held, Variable
 from circlet.backends.native.rules.moving.variable import handle_value
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.executor_map import ExecutorMap
@@ -106,7 +106,8 @@ class _Body:
                 if tensor in span.exported or not in_register_alone(prod(shape), dtype):
                     places[aliases.root(tensor)] = function.external(array, Held(tensor), size)
             else:
-                home = function.external(array, Held(tensor), size)
+                kept = spec.subgraph.tensors[tensor].is_variable
+                home = function.external(array, Variable(spec.index, tensor) if kept else Held(tensor), size)
                 values[tensor] = in_memory(home, shape, dtype)
                 places[aliases.root(tensor)] = home
         if span.is_whole:
