@@ -18,7 +18,8 @@ from circlet.backends.cpu.steps import chain, guarded
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.types import Activation, Array, DType, Quantization
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.layout import (
     Concatenation,
     Index,
@@ -141,7 +142,8 @@ def stablehlo_concatenate(node: Node[StablehloConcatenate]) -> Step:
     return chain(*(copy(*each) for each in zip(_pieces(node.out, axis, node.inputs), node.inputs, strict=True)))
 
 
-def _refuses_concatenation(call: Call) -> str | None:
+def refuses_concatenation(call: Call) -> str | None:
+    """Refuses fused activations, and inputs of different quantisation, but uint8 ones of one scale each."""
     refusal = moving()(call)
     if refusal is not None:
         return refusal
@@ -155,18 +157,16 @@ def _refuses_concatenation(call: Call) -> str | None:
     return next((f"tensor {each.name!r} is quantised per axis (supported: per tensor)" for each in per_axis), None)
 
 
-@rule(Concatenation, accepts=_refuses_concatenation)
+@rule(Concatenation, accepts=refuses_concatenation)
 def concatenation(node: Node[Concatenation]) -> Step:
     pieces = _pieces(node.out, normalize_axis(node.op.axis, node.out.ndim), node.inputs)
     return chain(*(_requantize(node, k, *each) for k, each in enumerate(zip(pieces, node.inputs, strict=True))))
 
 
 def _requantize(node: Node[Concatenation], position: int, piece: Array, x: Array) -> Step:
-    source, target = quantization_of(node.call.input(position)), quantization_of(node.call.outputs[0])
-    if x.dtype != np.uint8 or source is None or target is None or \
-            (source.scale, source.zero_point) == (target.scale, target.zero_point):
+    table = requantized(node.call.input(position), node.call.outputs[0])
+    if table is None:
         return copy(piece, x)
-    table = _requantized(source, target)
 
     def step() -> None:
         piece[...] = table[x]
@@ -174,8 +174,13 @@ def _requantize(node: Node[Concatenation], position: int, piece: Array, x: Array
     return step
 
 
-def _requantized(source: Quantization, target: Quantization) -> Bytes:
-    """What becomes of each stored uint8 value: a float32 product and sum, rounded half away from zero."""
+def requantized(given: Tensor, joined: Tensor) -> Bytes | None:
+    """What becomes of each stored uint8 value: a float32 product and sum, rounded half away from zero. None where all
+    stay as they are."""
+    source, target = quantization_of(given), quantization_of(joined)
+    if given.dtype is not DType.UINT8 or source is None or target is None or \
+            (source.scale, source.zero_point) == (target.scale, target.zero_point):
+        return None
     scale = np.float32(source.scale) * (np.float32(1) / np.float32(target.scale))
     real = np.arange(256, dtype=np.float32) * scale + np.float32(-source.zero_point) * scale
     table: Bytes = np.clip(round_half_away(real) + target.zero_point, 0, 255).astype(np.uint8)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Activation, DType, Quantization
 from circlet.runtime.ops import comparison, elementwise, unary
+from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.quantize import Quantize
 from tests.native.native_cases import native_test
 from tests.native.quantized_models import Network, stored
@@ -150,3 +151,19 @@ def test_functions_of_one_byte(dtype: DType, size: int) -> None:
         half = network.constant(np.full((1, 1), 64, dtype.numpy), q(1 / 128, 0))
         network.op(elementwise.Add(pot_scale_int16=False), half, product, quantization=q(0.05, 7))
         network.agree(is_native=True)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@settings(max_examples=5, deadline=None)
+@given(data=st.data())
+def test_bytes_of_different_quantisation_are_joined(axis: int, data: st.DataObject) -> None:
+    network = Network()
+    found = [data.draw(quantizations(DType.UINT8)) for _ in range(3)]
+    shapes = [[2, 3, 70] for _ in range(4)]
+    for k, each in enumerate(shapes):
+        each[axis] = 1 + 2 * k
+    operands = [network.input(stored((*shape,), DType.UINT8, k), each)
+                for k, (shape, each) in enumerate(zip(shapes, (*found, found[0]), strict=True))]
+    joined = network.op(Concatenation(axis), *operands, quantization=found[0])
+    network.op(unary.Logistic(), joined, quantization=q(1 / 256))
+    network.agree(is_native=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from circlet.backends.cpu.layout import refuses_concatenation, requantized
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.parallel import parallel_every
 from circlet.backends.native.emit.positions import Index
@@ -26,9 +27,8 @@ from circlet.backends.native.rules.moving.move import (
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of, only
-from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import may_differ
-from circlet.runtime.ir.types import INTEGERS, Activation, DType, Quantization
+from circlet.runtime.ir.types import INTEGERS, DType
 from circlet.runtime.ops.layout import (
     Concatenation,
     MatrixDiag,
@@ -252,27 +252,25 @@ def stablehlo_concatenate(node: Node[StablehloConcatenate], e: Emitter, sinks: t
     join(e, sinks[0], inputs, normalize_axis(node.op.dimension, len(node.shape)))
 
 
-def _more_than_moves(call: Call) -> str | None:
-    """Refuses fused activations and uint8 inputs that must be requantised."""
-    assert isinstance(call.op, Concatenation)
-    if call.op.fused_activation_function is not Activation.NONE:
-        return f"fused activation {call.op.fused_activation_function.name}"
-    steps = {_steps(each.quantization) for each in (*call.inputs, *call.outputs) if each is not None}
-    requantizes = call.outputs[0].dtype is DType.UINT8 and len(steps) > 1
-    return "uint8 inputs of different quantisation" if requantizes else None
-
-
-def _steps(quantization: Quantization | None) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
-    """The scales and zero points of a tensor; None where it has no scales."""
-    found = quantization if quantization is not None and quantization.scales else None
-    return None if found is None else (found.scales, found.zero_points)
-
-
-@nest(Concatenation, all_of(movable, _more_than_moves), memory_inputs=frozenset())
+@nest(Concatenation, all_of(movable, refuses_concatenation), memory_inputs=frozenset())
 def concatenation(node: Node[Concatenation], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of arrays that differ along an axis: one with all of them there, by `join`."""
-    inputs = [node.input(k) for k in range(len(node.inputs))]
+    inputs = [_joined(node, k) for k in range(len(node.inputs))]
     join(e, sinks[0], inputs, normalize_axis(node.op.axis, len(node.shape)))
+
+
+def _joined(node: Node[Concatenation], position: int) -> Value:
+    """An input, of which uint8 values are those of the result's quantisation: looked up, if they change."""
+    x, source, target = node.input(position), node.call.input(position), node.call.outputs[0]
+    table = requantized(source, target)
+    if table is None:
+        return x
+    entries = node.function.external(table)
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        return e.load(entries, x.dtype, e.builder.zext(x.element(e, index), e.index))
+
+    return computed(x.shape, x.dtype, element)
 
 
 def join(e: Emitter, sink: Sink, inputs: Sequence[Value], axis: int) -> None:
