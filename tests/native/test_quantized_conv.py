@@ -160,6 +160,23 @@ def test_large_biases_of_faint_channels(kind: tuple[type[Conv2D] | type[Depthwis
     network.agree(is_native=dtype is DType.INT8)
 
 
+@pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU6])
+@pytest.mark.parametrize(("op", "shape", "axis"), [(Conv2D, (33, 1, 1, 19), 0), (Conv2D, (64, 3, 3, 8), 0),
+                                                   (DepthwiseConv2D, (1, 3, 3, 24), 3)])
+def test_largest_biases_of_lost_channels(op: type[Conv2D] | type[DepthwiseConv2D], shape: tuple[int, ...], axis: int,
+                                         activation: Activation) -> None:
+    """Sums that would overflow, if they were not multiplied by 0."""
+    network, lost = Network(), np.arange(shape[axis]) % 5 == 1
+    x = network.input(stored((1, 6, 7, shape[3]), DType.INT8, 1), q(0.02, -3))
+    scales = np.where(lost, 2.0 ** -(36.0 + np.arange(shape[axis])), 0.01).astype(np.float32)
+    w = network.constant(stored(shape, DType.INT8, 2),
+                         Quantization(tuple(map(float, scales)), (0,) * shape[axis], axis))
+    large = np.where(lost, np.resize([2**31 - 1, -(2**31)], shape[axis]), 77).astype(np.int32)
+    network.op(op(stride_h=1, stride_w=1, fused_activation_function=activation), x, w, network.constant(large),
+               quantization=q(0.0235, -128))
+    network.agree(is_native=True)
+
+
 @pytest.mark.parametrize("form", [BYTES, PAIRS], ids=lambda form: form.arithmetic.name)
 @pytest.mark.parametrize(("size", "channels"), [((1, 1), 64), ((3, 3), 19)])
 def test_forms_of_products(monkeypatch: pytest.MonkeyPatch, form: Form, size: tuple[int, int], channels: int) -> None:

@@ -32,7 +32,7 @@ from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.double_scale import Factors
 from circlet.backends.native.rules.quantized.elementwise import quantization
-from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped
+from circlet.backends.native.rules.quantized.requantize import SHORT_SUMS_BELOW, SUMS_BELOW, clamped
 from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Goal, Target
@@ -42,7 +42,7 @@ from circlet.runtime.ir.length import is_length, may_be_less, may_differ
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType, Shape
 from circlet.runtime.ops.matmul import FullyConnected
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 I16 = ir.IntType(16)
 """An element of pairs."""
@@ -53,6 +53,8 @@ _PARTS = 64
 as `parallel._ENOUGH`."""
 _RUN_BYTES = 1 << 12
 """Of a run where how many there are is open: a choice, a fraction of a first-level cache."""
+_LOST = 2.0**-33
+"""Multipliers of sums that are smaller are 0 as quantised ones, whatever they are rounded to before."""
 _RUN_ROWS = 16
 """Pixels of a run where their channels are open too; a choice."""
 
@@ -334,7 +336,19 @@ takes_integers = all_of(only((DType.INT8,)), only((DType.INT8,), 1), outputs_onl
 
 def reach(call: Call, depth: int) -> int:
     """A magnitude that no sum of `depth` products of bytes and the bias, input 2, exceeds."""
-    return depth * 255 * 128 + largest(call.input(2) if call.has(2) else None)
+    return depth * 255 * 128 + largest_bias(call)
+
+
+def largest_bias(call: Call, data: int = 0, bias: int = 2) -> int:
+    """The largest magnitude in the bias, if there is one; of a convolution not that of channels whose sums are
+    multiplied by 0: where all weights of one are nearly zero, converters make its bias as large as int32 holds."""
+    found, made = call.input(bias) if call.has(bias) else None, call.outputs[0]
+    most = largest(found)
+    if found is None or most < SHORT_SUMS_BELOW or isinstance(call.op, FullyConnected) or made.dtype is DType.INT32:
+        return most
+    given, weighted = quantization(call.input(data)), quantization(call.input(1))
+    scales = np.float64(given.scale) * np.array(weighted.scales, np.float64) / quantization(made).scale
+    return largest(replace(found, data=np.where(scales < _LOST, 0, stored_data(found).reshape(-1))))
 
 
 def fits(call: Call, depth: int) -> str | None:

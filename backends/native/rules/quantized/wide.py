@@ -32,6 +32,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     Source,
     each_element,
     known,
+    largest_bias,
     multiply_integers,
     rows_of,
     scaled,
@@ -43,7 +44,7 @@ from circlet.backends.native.rules.quantized.requantize import (
     clamped,
     rescale_by,
 )
-from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
+from circlet.backends.native.rules.refusals import constant_inputs, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import Refusal, all_of, only
@@ -98,7 +99,7 @@ def _reach(data: int, bias: int, channels: int, call: Call) -> int:
     zero, limits = quantization(given).zero_point, given.dtype.numpy
     total = found.sum(axis=tuple(axis for axis in range(found.ndim) if axis != channels)).max(initial=0)
     reach = max(np.iinfo(limits).max - zero, zero - np.iinfo(limits).min)
-    return int(total) * reach + largest(call.input(bias) if call.has(bias) else None)
+    return int(total) * reach + largest_bias(call, data, bias)
 
 
 def centred(value: Value, tensor: Tensor) -> Source:
