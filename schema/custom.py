@@ -1,5 +1,5 @@
 """Options of custom operators: numbers by their names in a flexbuffer, a format of the library FlatBuffers of which the
-root is at the end, and every vector has its length before it.
+root is at the end, and every vector has its length before it; or a structure of integers, as TFLite has it in memory.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import TypeAlias, get_type_hints
 
 from circlet.runtime.errors import ModelError
@@ -24,17 +25,19 @@ _CODES = {_INT: "bhiq", _UINT: "BHIQ", _BOOL: "BHIQ", _FLOAT: " efd"}
 """The codes of `struct` for one, two, four and eight bytes."""
 _DIRECT = {_INDIRECT_INT: _INT, _INDIRECT_UINT: _UINT, _INDIRECT_FLOAT: _FLOAT}
 """The types of what an offset leads to."""
+_MEMBER = 4
+"""Bytes of a member of a structure."""
 _WIDE = 8
 """Bytes of everything that is written."""
 
 
 def custom_op(cls: type[Op], data: bytes) -> Op:
-    """An operator of which a flexbuffer has fields by their names; others are as they are by default.
+    """An operator of which a flexbuffer has fields by their names, or a structure; others are as they are by default.
 
     Raises:
         ModelError: the flexbuffer is damaged, or a number is none of the field's type.
     """
-    hints, found = get_type_hints(cls), numbers(data) if data else {}
+    hints, found = get_type_hints(cls), _members(cls, data) if cls.struct else numbers(data) if data else {}
     try:
         return cls(**{each.name: hints[each.name](found[each.name]) for each in dataclasses.fields(cls)
                       if each.name in found})
@@ -43,8 +46,28 @@ def custom_op(cls: type[Op], data: bytes) -> Op:
 
 
 def custom_options(op: Op) -> bytes:
-    """A flexbuffer with an operator's fields."""
+    """A flexbuffer with an operator's fields, or a structure."""
+    if op.struct:
+        return struct.pack(f"<{len(op.struct)}i", *(_stored(getattr(op, each)) for each in op.struct))
     return flexbuffer({each.name: getattr(op, each.name) for each in dataclasses.fields(op)})
+
+
+def _members(cls: type[Op], data: bytes) -> dict[str, Number]:
+    """The numbers in a structure by the names of an operator's fields.
+
+    Raises:
+        ModelError: it is too short, or says what the operator cannot express.
+    """
+    hints, size = get_type_hints(cls), _MEMBER * len(cls.struct)
+    if len(data) < size or any(data[size:]):
+        raise ModelError(f"expected {size} bytes of options of {cls.name}, found {data.hex() or 'none'}")
+    found = zip(cls.struct, struct.unpack_from(f"<{len(cls.struct)}i", data), strict=True)
+    return {name: value - issubclass(hints[name], IntEnum) for name, value in found}
+
+
+def _stored(value: int) -> int:
+    """A field's value as a member of a structure, where 0 is no value of an enumeration."""
+    return value + isinstance(value, IntEnum)
 
 
 def numbers(data: bytes) -> dict[str, Number]:

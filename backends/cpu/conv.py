@@ -15,13 +15,21 @@ from circlet.backends.cpu.steps import chain, guarded
 from circlet.backends.cpu.window import margins, padded, parts, patches
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
-from circlet.runtime.ops.conv import Conv2D, Conv3D, Conv3DTranspose, DepthwiseConv2D, TransposeConv
+from circlet.runtime.ops.conv import (
+    BiasedTransposeConv,
+    Conv2D,
+    Conv3D,
+    Conv3DTranspose,
+    DepthwiseConv2D,
+    TransposeConv,
+)
 from circlet.runtime.ops.window import Window
 
 CONV_2D = Roles(FLOATING + SUMS + QUANTIZED + HYBRID)
 DEPTHWISE_CONV_2D = Roles(FLOATING + QUANTIZED + HYBRID, channels=3)
 CONV_3D = Roles(FLOATING, channels=4)
 TRANSPOSE_CONV = Roles(FLOATING + QUANTIZED + HYBRID, data=2, bias=3)
+BIASED_TRANSPOSE_CONV = Roles(FLOATING)
 CONV_3D_TRANSPOSE = Roles(FLOATING, data=2, bias=3, channels=3)
 
 
@@ -66,14 +74,21 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D]) -> Step:
 def transpose_conv(node: Node[TransposeConv]) -> Step:
     arithmetic = TRANSPOSE_CONV.bind(node)
     windows = node.op.windows(node.out.shape, node.input(1).shape)
-    return _scatter(node, arithmetic, arithmetic.weights.transpose(1, 2, 3, 0), windows)
+    return guarded(node, (0,), *_scatter(node, 2, arithmetic, arithmetic.weights.transpose(1, 2, 3, 0), windows))
+
+
+@rule(BiasedTransposeConv, accepts=BIASED_TRANSPOSE_CONV.refuses)
+def biased_transpose_conv(node: Node[BiasedTransposeConv]) -> Step:
+    arithmetic = BIASED_TRANSPOSE_CONV.bind(node)
+    windows = node.op.windows(node.out.shape, node.input(1).shape)
+    return chain(*_scatter(node, 0, arithmetic, arithmetic.weights.transpose(1, 2, 3, 0), windows))
 
 
 @rule(Conv3DTranspose, accepts=CONV_3D_TRANSPOSE.refuses)
 def conv_3d_transpose(node: Node[Conv3DTranspose]) -> Step:
     arithmetic = CONV_3D_TRANSPOSE.bind(node)
     windows = node.op.windows(node.out.shape, node.input(1).shape)
-    return _scatter(node, arithmetic, arithmetic.weights.swapaxes(-1, -2), windows)
+    return guarded(node, (0,), *_scatter(node, 2, arithmetic, arithmetic.weights.swapaxes(-1, -2), windows))
 
 
 class _Scratch:
@@ -158,9 +173,10 @@ def _by_taps(node: Node[Any], arithmetic: Arithmetic, weights: Array, windows: S
         finish()
 
 
-def _scatter(node: Node[Any], arithmetic: Arithmetic, weights: Array, windows: Sequence[Window]) -> Step:
-    """Transposed convolution of input 2, channels last, with a filter of (*taps, c, o)."""
-    data, out = node.input(2), node.out
+def _scatter(node: Node[Any], position: int, arithmetic: Arithmetic, weights: Array, windows: Sequence[Window]
+             ) -> list[Step]:
+    """Transposed convolution of an input, channels last, with a filter of (*taps, c, o)."""
+    data, out = node.input(position), node.out
     image, steps = _load(arithmetic, data, ((0, 0),) * len(windows))
     columns = image.reshape(prod(data.shape[:-1]), data.shape[-1])
     product: Array = np.empty((*data.shape[:-1], out.shape[-1]), arithmetic.dtype)
@@ -173,4 +189,4 @@ def _scatter(node: Node[Any], arithmetic: Arithmetic, weights: Array, windows: S
         steps += [partial(np.matmul, columns, weights[tap], rows), partial(np.add, target, product, target)]
     for images, height in parts(len(out), out.shape[1], prod(out.shape[2:])):
         steps += arithmetic.finish(inner[images, height], out[images, height], images)
-    return guarded(node, (0,), *steps)
+    return steps

@@ -146,6 +146,8 @@ class Op(ABC):
     """The schema's name of the operator code, e.g. `CONV_2D`."""
     table: ClassVar[str | None] = None
     """The schema's options table, e.g. `Conv2DOptions`."""
+    struct: ClassVar[tuple[str, ...]] = ()
+    """The fields that a custom operator's options are, where these are a structure of C and no flexbuffer."""
     inputs: ClassVar[Count] = exactly(1)
     results: ClassVar[Count] = exactly(1)
     optional: ClassVar[frozenset[int]] = frozenset()

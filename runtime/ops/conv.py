@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, exactly
 from circlet.runtime.ir.types import Activation, DType, Padding, Shape
 from circlet.runtime.ops.operands import expect_axes, expect_integers, integer
 from circlet.runtime.ops.registry import operator
@@ -173,6 +173,35 @@ class TransposeConv(Windowed, Transposed):
         expect_axes(args[1], "the filter", "o, kh, kw, c")
         expect_axes(args[2], "input 2", "n, h, w, c")
         return self.fit(args, (args[1].shape[0], args[1].shape[3]))
+
+
+@operator
+@dataclass(frozen=True)
+class BiasedTransposeConv(Windowed):
+    """MediaPipe's transposed convolution of an image (n, h, w, c) with a filter (o, kh, kw, c) plus a bias (o,). The
+    result is `stride` times as large as the image, or, where nothing is padded, has room for each window."""
+
+    name: ClassVar[str] = "CUSTOM:Convolution2DTransposeBias"
+    struct: ClassVar[tuple[str, ...]] = ("padding", "stride_w", "stride_h")
+    inputs: ClassVar[Count] = exactly(3)
+
+    def windows(self, image: Shape, filter: Shape) -> tuple[Window, ...]:
+        """The windows over the result."""
+        return self.image_windows(image, filter[1:3])
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        image, filter = args[0], args[1]
+        expect_axes(image, "the input", "n, h, w, c")
+        expect_axes(filter, "the filter", "o, kh, kw, c")
+        if filter.shape[3] != image.shape[3]:
+            raise ShapeError(f"a filter of shape {filter.shape} does not fit {image.shape[3]} channels")
+        expect_bias(args.get(2), filter.shape[0])
+        strides, sizes = (self.stride_h, self.stride_w), filter.shape[1:3]
+        lengths = [each * stride if self.padding is Padding.SAME else (each - 1) * stride + size
+                   for each, stride, size in zip(image.shape[1:3], strides, sizes, strict=True)]
+        made = (image.shape[0], *lengths, filter.shape[0])
+        self.windows(made, filter.shape)
+        return (made,)
 
 
 @operator

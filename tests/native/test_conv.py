@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlet.runtime.ir.builder import SubgraphBuilder, Value
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Activation, Padding, Shape
-from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlet.runtime.ops.conv import BiasedTransposeConv, Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.elementwise import Add
+from circlet.schema.files import dump_model
 from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
-from tests.ops.test_conv import CONV_2D, CONV_3D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV
+from tests.ops.test_conv import BIASED_TRANSPOSE_CONV, CONV_2D, CONV_3D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV
 
-test_cases = native_test([*CONV_2D, *DEPTHWISE_CONV_2D, *TRANSPOSE_CONV, *CONV_3D])
+test_cases = native_test([*CONV_2D, *DEPTHWISE_CONV_2D, *TRANSPOSE_CONV, *BIASED_TRANSPOSE_CONV, *CONV_3D])
 
 Geometry: TypeAlias = "tuple[int, int, int, int, int, int, int, int]"
 """Height and width of the image, of the filter, strides, dilations."""
@@ -97,6 +99,27 @@ def test_transpose_conv(images: int, geometry: Geometry, channels: int, filters:
         return g.op(op, g.constant(np.array(shape, np.int32)), g.constant(filter), x, *rest)
 
     agree(formula, data)
+
+
+@pytest.mark.parametrize("padding", Padding)
+@pytest.mark.parametrize(("sizes", "strides"), [((2, 2), (2, 2)), ((3, 3), (2, 2)), ((3, 2), (1, 2)), ((4, 3), (3, 2))])
+def test_biased_transpose_conv_is_that_of_litert(padding: Padding, sizes: tuple[int, int], strides: tuple[int, int]
+                                                 ) -> None:
+    interpreter: Any = pytest.importorskip("ai_edge_litert.interpreter")
+    op, model = BiasedTransposeConv(padding, *strides), ModelBuilder()
+    main = model.subgraph("main")
+    x, filter = main.input("x", np.float32, (1, 5, 6, 3)), values((7, *sizes, 3), np.float32, 1)
+    main.output(main.apply(op, x, main.constant(filter), main.constant(values((7,), np.float32, 2))))
+    content = dump_model(model.build(), "tflite")
+    assert circlet.load(content).subgraphs[0].operators[0].op == op
+    session, other = circlet.Session(content, "native"), interpreter.Interpreter(model_content=content)
+    assert session.backend_of(0) == ("native",)
+    other.allocate_tensors()
+    given = values((1, 5, 6, 3), np.float32, 3)
+    other.set_tensor(other.get_input_details()[0]["index"], given)
+    other.invoke()
+    wanted = other.get_tensor(other.get_output_details()[0]["index"])
+    np.testing.assert_allclose(session.invoke(0, [given])[0], wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_deep_window() -> None:

@@ -8,7 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.runtime.ir.types import Activation, DType, Padding, Quantization
-from circlet.runtime.ops.conv import Conv2D, Conv3D, Conv3DTranspose, DepthwiseConv2D, TransposeConv
+from circlet.runtime.ops.conv import (
+    BiasedTransposeConv,
+    Conv2D,
+    Conv3D,
+    Conv3DTranspose,
+    DepthwiseConv2D,
+    TransposeConv,
+)
 from tests.ops.cases import Case, T, q
 from tests.ops.grids import grid, ramp
 from tests.ops.run_cases import case_test
@@ -216,6 +223,19 @@ TRANSPOSE_CONV = [
          error=r"need an input of shape \(1, 3, 2, 2\), found \(1, 2, 2, 2\)"),
 ]
 test_transpose_conv = case_test(TRANSPOSE_CONV)
+
+BIASED_TRANSPOSE_CONV = [
+    Case("same", BiasedTransposeConv(stride_h=2, stride_w=1), [
+        IMAGE[:, :2, :2], T(ramp((3, 3, 2, 2), step=5), constant=True), BIAS],
+         [grid((1, 4, 2, 3), [36.75, -17.25, 19.5, -24, 53.75, -25, -15.25, -6, 30.75, -5.25, -8, -23.5, -33.25, 16.5,
+                              -21.25, 92, -25, 23.5, -15.25, 6.5, -1.75, -12.75, -19.25, 36.25])]),
+    Case("valid", BiasedTransposeConv(Padding.VALID, stride_h=2, stride_w=1), [
+        IMAGE[:, :2, :2], T(ramp((2, 1, 1, 2), step=5), constant=True), BIAS[:2]],
+         [grid((1, 3, 2, 2), [36.75, -2.25, -22.75, 8.25, 0.5, -1, 0.5, -1, -5.75, 5.25, 32.5, -1.5])]),
+    Case("channels", BiasedTransposeConv(stride_h=1, stride_w=1), [IMAGE, ramp((3, 3, 2, 1)), BIAS], [IMAGE],
+         error="does not fit 2 channels"),
+]
+test_biased_transpose_conv = case_test(BIASED_TRANSPOSE_CONV)
 
 VOLUME = ramp((1, 2, 3, 2, 2))
 CORNERS = grid((2, 2, 1, 1, 1), [1, 0, 0, np.inf])

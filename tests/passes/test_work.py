@@ -85,6 +85,8 @@ COSTS = {
     # each of 2*2*3 elements meets 3*3 positions of 5 channels
     "transposed": Cost(conv.TransposeConv(), [t(4, dtype=I32), t(5, 3, 3, 3), t(1, 2, 2, 3)], [t(1, 4, 4, 5)],
                        2 * 12 * 45, 16 + 4 * (135 + 12), 320),
+    "transposed with a bias": Cost(conv.BiasedTransposeConv(stride_h=2, stride_w=2), [
+        t(1, 2, 3, 3), t(5, 3, 3, 3), t(5)], [t(1, 4, 6, 5)], 2 * 18 * 45 + 120, 4 * (18 + 135 + 5), 480),
     "transposed 3d": Cost(conv.Conv3DTranspose(), [t(5, dtype=I32), t(2, 2, 2, 4, 3), t(1, 2, 2, 2, 3)],
                           [t(1, 4, 4, 4, 4)], 2 * 24 * 32, 20 + 4 * (96 + 24), 1024),
     "fully connected": Cost(matmul.FullyConnected(), [t(2, 10), t(4, 10), t(4)], [t(2, 4)], 2 * 8 * 10 + 8,

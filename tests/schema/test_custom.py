@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from circlet.runtime.errors import ModelError
-from circlet.schema.custom import Number, flexbuffer, numbers
+from circlet.runtime.ops.conv import BiasedTransposeConv
+from circlet.schema.custom import Number, custom_op, flexbuffer, numbers
 
 MADE = (b"max\x00scale\x00regular\x00far\x00name\x00\x01x\x00half\x00"
         b"\x06\x12\x07&\x11\x1e%\x00\x00\x08\x00\x00\x00\x01\x00\x00\x00\x06\x00\x00\x00\x90\xee\xfe\xff\x00\x00\x00?\n\x00\x00\x00"
@@ -44,6 +45,13 @@ def test_damage(data: bytes) -> None:
 def test_a_byte_that_is_damaged(place: int, byte: int) -> None:
     with suppress(ModelError):
         numbers(MADE[:place] + bytes([byte]) + MADE[place + 1:])
+
+
+@pytest.mark.parametrize("data", ["", "0100000002000000", "000000000200000002000000", "03000000" + 8 * "00",
+                                  "010000000200000002000000" + "01000000"])
+def test_a_structure_that_is_none(data: str) -> None:
+    with pytest.raises(ModelError, match="Convolution2DTransposeBias"):
+        custom_op(BiasedTransposeConv, bytes.fromhex(data))
 
 
 def test_no_map() -> None:

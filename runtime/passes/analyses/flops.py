@@ -132,11 +132,11 @@ def _convolution(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
 
 
 def _transposed(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
-    """2 x k, k the elements of the filter that one element of the input, operand 2, meets; y more for a bias, y for an
+    """2 x k, k the elements of the filter that one element of the input meets; y more for a bias, y for an
     activation."""
-    filter = _given(inputs, 1).shape
+    filter, data = _given(inputs, 1).shape, 2 if isinstance(op, conv.Transposed) else 0
     taps = prod(filter[:4]) if isinstance(op, conv.Conv3DTranspose) else prod(filter[:3])
-    return 2 * _count(inputs[2]) * taps + _biased(op, inputs, 3, outputs)
+    return 2 * _count(inputs[data]) * taps + _biased(op, inputs, 3 if data else 2, outputs)
 
 
 def _fully_connected(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
@@ -335,6 +335,7 @@ RULES: Mapping[type[object], Rule] = {
     conv.DepthwiseConv2D: _convolution,
     conv.Conv3D: _convolution,
     conv.Transposed: _transposed,
+    conv.BiasedTransposeConv: _transposed,
     matmul.FullyConnected: _fully_connected,
     matmul.BatchMatMul: _batch_matmul,
     matmul.EmbeddingLookup: _nothing,

@@ -10,13 +10,14 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.operands import Direct, Grid, Left, table
 from circlet.backends.native.gemm.plan import Plan
@@ -33,7 +34,7 @@ from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_length, is_open, may_differ
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlet.runtime.ops.conv import BiasedTransposeConv, Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.window import Window
 
 FLOAT = DType.FLOAT32
@@ -187,10 +188,24 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink
 
 @nest(TransposeConv, partial(refuses, first=1), None, frozenset({0, 1}))
 def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of images (n, h, w, c) and a filter (o, kh, kw, c): (n, i, j, o). For so many elements of the filter side by side
-    as the stride is, each row of the image gives products (w, stride o), which are added where they belong, in scratch
-    memory with margins; for each element, if the stride does not divide how many there are."""
-    filter, image = node.input(1), image_of(node, node.input(2))
+    """Of images (n, h, w, c) and a filter (o, kh, kw, c): (n, i, j, o); the result's shape is told."""
+    _transposed(node, e, sinks[0], node.input(2), node.optional(3))
+
+
+@nest(BiasedTransposeConv, refuses, None, frozenset({1}))
+def biased_transpose_conv(node: Node[BiasedTransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """As `transpose_conv`, where the result's shape follows from that of the images."""
+    _transposed(node, e, sinks[0], node.input(0), node.input(2))
+
+
+_Transposed: TypeAlias = "Node[TransposeConv] | Node[BiasedTransposeConv]"
+
+
+def _transposed(node: _Transposed, e: Emitter, sink: Sink, images: Value, bias: Value | None) -> None:
+    """For so many elements of the filter side by side as the stride is, each row of the image gives products
+    (w, stride o), which are added where they belong, in scratch memory with margins; for each element, if the stride
+    does not divide how many there are."""
+    filter, image = node.input(1), image_of(node, images)
     tall, wide = windows = node.op.windows(node.shape, filter.shape)
     channels, beside = filter.shape[0], wide.stride if wide.size % wide.stride == 0 else 1
     product = FloatProduct(node, e, (image.width, beside * channels), image.channels)
@@ -207,10 +222,10 @@ def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...
             left = Left.even(e, plan.split, image.at(e, number, y), image.column, image.column)
             multiply(e, plan, left, plan.packed(panels), target,
                      Direct(target, wide.stride * made.column, adds=True))
-        _deliver(node, e, made, windows, number, sinks[0])
+        _deliver(node, e, made, windows, number, sink, bias)
 
 
-def _elements(node: Node[TransposeConv], plan: Plan, beside: int) -> ir.Value:
+def _elements(node: _Transposed, plan: Plan, beside: int) -> ir.Value:
     """The filter (o, h, w, c) as packed matrices, of so many elements side by side each."""
     filter = node.input(1).known
     assert filter is not None, "it is a parameter"
@@ -227,10 +242,10 @@ def _elements(node: Node[TransposeConv], plan: Plan, beside: int) -> ir.Value:
     return node.function.external(node.function.derived(filter, ("elements", plan.panel, beside), pack))
 
 
-def _deliver(node: Node[TransposeConv], e: Emitter, made: Image, windows: tuple[Window, ...], number: ir.Value,
-             sink: Sink) -> None:
+def _deliver(node: _Transposed, e: Emitter, made: Image, windows: tuple[Window, ...], number: ir.Value,
+             sink: Sink, bias: Value | None) -> None:
     """Passes on what lies within the margins, (h, w, o) of an image, the bias added and activated."""
-    (_, height, width, channels), bias = node.shape, node.optional(3)
+    _, height, width, channels = node.shape
     before, left = (each.before for each in windows)
     with rolled(e, height) as y, rolled(e, width) as x:
         line = made.at(e, e.number(0), e.builder.add(y, e.number(before)))
