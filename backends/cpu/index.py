@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from circlet.runtime.ops.index import (
     SparseToDense,
     StablehloDynamicSlice,
     StablehloDynamicUpdateSlice,
+    StablehloGather,
     UpdateRow,
     Where,
 )
@@ -236,5 +237,26 @@ def stablehlo_dynamic_slice(node: Node[StablehloDynamicSlice]) -> Step:
 
     def step() -> None:
         out[...] = x[window()]
+
+    return step
+
+
+@rule(StablehloGather, accepts=moving(parameters=(1,), integers=INDICES))
+def stablehlo_gather(node: Node[StablehloGather]) -> Step:
+    op, x, indices = node.op, node.input(0), node.input(1)
+    if op.index_vector_dim == indices.ndim:
+        indices = indices[..., None]
+    starts, kept = np.moveaxis(indices, op.index_vector_dim, -1), op.kept(x.ndim)
+    batch = starts.ndim - 1
+    offsets = [np.arange(size).reshape(-1, *[1] * sum(other > axis for other in kept)) if axis in kept else 0
+               for axis, size in enumerate(op.slice_sizes)]
+    out = np.moveaxis(node.out, op.offset_dims, range(batch, batch + len(kept)))
+
+    def step() -> None:
+        places: list[Any] = [*offsets]
+        for j, axis in enumerate(op.start_index_map):
+            start = np.clip(starts[..., j].astype(np.int64), 0, x.shape[axis] - op.slice_sizes[axis])
+            places[axis] = start.reshape(*start.shape, *[1] * len(kept)) + offsets[axis]
+        out[...] = x[tuple(places)]
 
     return step

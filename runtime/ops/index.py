@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import ClassVar
 
@@ -241,3 +241,57 @@ class StablehloDynamicSlice(Op):
         expect_window(args[0].shape, self.slice_sizes, "slice_sizes")
         _expect_starts(args, 1)
         return (self.slice_sizes,)
+
+
+@operator
+@dataclass(frozen=True)
+class StablehloGather(Op):
+    """Slices of input 0, of `slice_sizes`, from the places on that input 1 has along the axis `index_vector_dim`.
+
+    Its number j is where the slice begins along axis `start_index_map[j]`, moved to where the slice fits; along other
+    axes it begins at 0. The result has the slices' axes, without the collapsed ones, at `offset_dims`, and the other
+    axes of input 1 elsewhere.
+    """
+
+    name: ClassVar[str] = "STABLEHLO_GATHER"
+    table: ClassVar[str | None] = "StablehloGatherOptions"
+    inputs: ClassVar[Count] = exactly(2)
+    offset_dims: tuple[int, ...] = ()
+    collapsed_slice_dims: tuple[int, ...] = ()
+    start_index_map: tuple[int, ...] = ()
+    index_vector_dim: int = 0
+    slice_sizes: tuple[int, ...] = ()
+    indices_are_sorted: bool = False
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape, rank = args[0].shape, args[1].rank
+        expect_window(shape, self.slice_sizes, "slice_sizes")
+        if not 0 <= self.index_vector_dim <= rank:
+            raise ShapeError(f"index_vector_dim: expected 0 to {rank}, found {self.index_vector_dim}")
+        count = args[1].shape[self.index_vector_dim] if self.index_vector_dim < rank else 1
+        axes, collapsed = self.start_index_map, self.collapsed_slice_dims
+        if count != len(axes) or not _are_axes(axes, len(shape)):
+            raise ShapeError(f"start_index_map: expected {count} axes of input 0, found {list(axes)}")
+        if not _are_axes(collapsed, len(shape)) or any(self.slice_sizes[each] != 1 for each in collapsed):
+            raise ShapeError(f"collapsed_slice_dims: expected axes along which slices have one element, found "
+                             f"{list(collapsed)} of {self.slice_sizes}")
+        batch, kept = self.batch(args[1].shape), self.kept(len(shape))
+        if len(self.offset_dims) != len(kept) or not _are_axes(self.offset_dims, len(batch) + len(kept)):
+            raise ShapeError(f"offset_dims: expected {len(kept)} axes of {len(batch) + len(kept)}, found "
+                             f"{list(self.offset_dims)}")
+        rest = iter(batch)
+        places = {axis: self.slice_sizes[each] for axis, each in zip(self.offset_dims, kept, strict=True)}
+        return (tuple(places[k] if k in places else next(rest) for k in range(len(batch) + len(kept))),)
+
+    def batch(self, indices: Shape) -> Shape:
+        """How many slices there are, along the axes of input 1."""
+        return (*indices[:self.index_vector_dim], *indices[self.index_vector_dim + 1:])
+
+    def kept(self, rank: int) -> tuple[int, ...]:
+        """The axes of slices that the result has."""
+        return tuple(axis for axis in range(rank) if axis not in self.collapsed_slice_dims)
+
+
+def _are_axes(found: Sequence[int], rank: int) -> bool:
+    """Whether these are different axes."""
+    return len({*found}) == len(found) and all(0 <= each < rank for each in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,19 +15,21 @@ import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
-from circlet.runtime.ops.index import DynamicUpdateSlice, Gather, GatherNd, ScatterNd, UpdateRow
+from circlet.runtime.ops.index import DynamicUpdateSlice, Gather, GatherNd, ScatterNd, StablehloGather, UpdateRow
 from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice, StridedSlice, Transpose
 from circlet.runtime.ops.shape import Reshape
+from circlet.schema.files import dump_model
 from tests.exec import graphs as g
 from tests.exec.graphs import Array, i32
 from tests.native.against_cpu import agree, applied, seeds, shapes, values
 from tests.native.native_cases import native_test
-from tests.ops.test_index import GATHER, GATHER_ND, SCATTER_ND, SPARSE, UPDATE, WHERE
+from tests.ops.test_index import GATHER, GATHER_ND, SCATTER_ND, SPARSE, STABLEHLO_GATHER, UPDATE, WHERE
 from tests.properties import holds
 
-test_index = native_test([*GATHER, *GATHER_ND, *SCATTER_ND, *SPARSE, *WHERE, *UPDATE])
+test_index = native_test([*GATHER, *GATHER_ND, *STABLEHLO_GATHER, *SCATTER_ND, *SPARSE, *WHERE, *UPDATE])
 
 ROWS, COLUMNS = 4, 3
 
@@ -235,3 +238,36 @@ def test_what_is_fused_leaves_updates_in_place(body: g.Formula) -> None:
     carried = [each.action.value for each in native.copies() if each.edge.startswith("carry")]
     assert carried[1] == "in_place"
     g.assert_equal(g.run(native, [i32(0), *state]), g.run(cpu, [i32(0), *state]))
+
+
+GATHERED: list[tuple[StablehloGather, tuple[int, ...], tuple[int, ...]]] = [
+    (StablehloGather((1, 2), (0,), (0,), 1, (1, 3, 5)), (7, 1), (7, 3, 5)),
+    (StablehloGather((0,), (0, 1), (0, 1), 1, (1, 1, 2)), (6, 2), (2, 6)),
+    (StablehloGather((1, 3), (1,), (2, 0), 2, (2, 1, 3)), (4, 3, 2), (4, 2, 3, 3)),
+    (StablehloGather((), (0, 1, 2), (2, 1, 0), 2, (1, 1, 1)), (2, 3, 3), (2, 3)),
+]
+"""Operators on (4, 3, 5), the shape of their indices and of their results."""
+
+
+@pytest.mark.parametrize(("dtype", "indices"), [(np.float32, np.int32), (np.int8, np.int64)])
+@pytest.mark.parametrize(("op", "shape", "made"), GATHERED)
+def test_slices_are_gathered_as_by_litert(op: StablehloGather, shape: tuple[int, ...], made: tuple[int, ...],
+                                          dtype: type[Any], indices: type[Any]) -> None:
+    interpreter: Any = pytest.importorskip("ai_edge_litert.interpreter")
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, places = main.input("x", dtype, (4, 3, 5)), main.input("places", indices, shape)
+    # LiteRT relies on the rank that is declared of the result
+    main.output(*main.op(op, x, places, outputs=[Tensor("y", DType.of(dtype), made)]))
+    content, random = dump_model(b.build(), "tflite"), np.random.default_rng(1)
+    arrays = [random.integers(-9, 9, (4, 3, 5)).astype(dtype), random.integers(-2, 6, shape).astype(indices)]
+    other = interpreter.Interpreter(model_content=content)
+    other.allocate_tensors()
+    for each, value in zip(other.get_input_details(), arrays, strict=True):
+        other.set_tensor(each["index"], value)
+    other.invoke()
+    wanted = other.get_tensor(other.get_output_details()[0]["index"])
+    for backend in ("native", "cpu"):
+        session = circlet.Session(content, backend)
+        np.testing.assert_array_equal(session.invoke(0, arrays)[0], wanted)
+        assert session.backend_of(0) == (backend,)

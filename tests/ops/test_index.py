@@ -19,6 +19,7 @@ from circlet.runtime.ops.index import (
     SparseToDense,
     StablehloDynamicSlice,
     StablehloDynamicUpdateSlice,
+    StablehloGather,
     Where,
 )
 from tests.ops.arrays import const, f32, i8, i16, i32, i64, strings
@@ -142,7 +143,22 @@ UPDATE = [
     Case("start", StablehloDynamicSlice((1,)), [V, [0]], [V], error=r"start index: expected rank 0, found .* \(1,\)"),
 ]
 
+STABLEHLO_GATHER = [
+    Case("rows", StablehloGather((1,), (0,), (0,), 1, (1, 3)), [X, [[1], [0], [7], [-1]]], [X[[1, 0, 1, 0]]]),
+    Case("numbers", StablehloGather((1,), (0,), (0,), 1, (1, 2)), [X, i64([1, 0])], [X[[1, 0], :2]]),
+    Case("windows", StablehloGather((0, 2), (1,), (2, 1), 1, (2, 1, 2)), [Y, [[1, 2], [9, 0]]],
+         [np.stack([Y[:, 2, 1:3], Y[:, 0, 2:]], 1)]),
+    Case("elements", StablehloGather((), (0, 1), (1, 0), 0, (1, 1)), [X, [[2, 0], [0, 1]]], [[2.0, 3.0]]),
+    Case("none", StablehloGather((1,), (0,), (0,), 1, (1, 3)), [X, T(np.zeros((0, 1), np.int32))], [X[:0]]),
+    Case("large", StablehloGather((0, 1), (), (0,), 0, (3, 1)), [X, [0]], [X], error="slice_sizes: expected one that"),
+    Case("vector", StablehloGather((0, 1), (), (0,), 2, (1, 1)), [X, [0]], [X], error="expected 0 to 1, found 2"),
+    Case("map", StablehloGather((0, 1), (), (0, 0), 0, (1, 1)), [X, [0, 0]], [X], error="expected 2 axes of input 0"),
+    Case("collapsed", StablehloGather((0,), (1,), (0,), 0, (1, 2)), [X, [0]], [X], error="have one element, found"),
+    Case("offsets", StablehloGather((0,), (), (0,), 0, (1, 2)), [X, [0]], [X], error="offset_dims: expected 2 axes"),
+]
+
 test_gather = case_test(GATHER)
+test_stablehlo_gather = case_test(STABLEHLO_GATHER)
 test_gather_nd = case_test(GATHER_ND)
 test_scatter_nd = case_test(SCATTER_ND)
 test_sparse_to_dense = case_test(SPARSE)

@@ -31,7 +31,7 @@ BITS: Mapping[DType, float] = {
 """Of an element, where numpy's types do not tell. GGML's and MX's blocks of 32 have scales beside their elements."""
 READ_IN_PART = frozenset({
     "EMBEDDING_LOOKUP", "GATHER", "GATHER_ELEMENTS", "GATHER_ND", "LOOP_TAKE", "LOOP_FRONT", "SLICE",
-    "STABLEHLO_DYNAMIC_SLICE", "STABLEHLO_SLICE", "STRIDED_SLICE",
+    "STABLEHLO_DYNAMIC_SLICE", "STABLEHLO_GATHER", "STABLEHLO_SLICE", "STRIDED_SLICE",
 })
 """Operators that read as much of their data as their result has."""
 NOT_READ = frozenset({"RANK", "SHAPE", "ZEROS_LIKE", "LOOP_LENGTH", "LOOP_SLICES"})

@@ -30,6 +30,7 @@ from circlet.runtime.ops.index import (
     SparseToDense,
     StablehloDynamicSlice,
     StablehloDynamicUpdateSlice,
+    StablehloGather,
     UpdateRow,
     Where,
 )
@@ -271,3 +272,24 @@ def stablehlo_dynamic_slice(node: Node[StablehloDynamicSlice]) -> tuple[Value]:
     """Of x and a scalar for each start: a window of the declared shape, moved to where it fits."""
     x = node.input(0)
     return (part(node.function.e, x, window_at(scalars(node, 1), x.shape, node.shape), node.shape),)
+
+
+@nest(StablehloGather, _indices(1), memory_inputs=FIRST)
+def stablehlo_gather(node: Node[StablehloGather], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x and indices: the slices of x that begin there. A loop over them moves each to where it fits, and copies
+    it."""
+    op, x, indices = node.op, node.input(0), node.input(1)
+    axis, kept = op.index_vector_dim, op.kept(len(x.shape))
+    with e.nest(op.batch(indices.shape)) as place:
+        starts = [Whole(e, 0)] * len(x.shape)
+        for j, each in enumerate(op.start_index_map):
+            index = [*place[:axis], e.number(j), *place[axis:]][:len(indices.shape)]
+            starts[each] = Whole(e, extended(e, indices.element(e, index), indices.dtype))
+        begin = window_at(starts, x.shape, op.slice_sizes)
+        with every(e, tuple(op.slice_sizes[each] for each in kept)) as inner:
+            offsets, rest = dict(zip(kept, inner, strict=True)), iter(place)
+            source = [(start + Whole(e, offsets[k])).register if k in offsets else start.register
+                      for k, start in enumerate(begin)]
+            places = dict(zip(op.offset_dims, inner, strict=True))
+            sinks[0](e, [places[k] if k in places else next(rest) for k in range(len(node.shape))],
+                     x.element(e, source))
