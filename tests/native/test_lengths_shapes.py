@@ -10,10 +10,11 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import segment
-from circlet.runtime.ops.comparison import Equal, GreaterEqual, LogicalAnd, LogicalOr, SelectV2
+from circlet.runtime.ops.comparison import Equal, GreaterEqual, LogicalAnd, LogicalOr, NotEqual, SelectV2
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Mul, Sub
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice, Split, SplitV, StridedSlice, Transpose
@@ -25,6 +26,7 @@ from circlet.runtime.ops.spatial import BatchToSpaceND, SpaceToBatchND
 from circlet.runtime.ops.unary import Ceil, Floor, LogicalNot, Neg, Relu, ZerosLike
 from tests.native.test_lengths import Graph, floats
 from tests.ops.cases import check
+from tests.passes.test_divide_down import divided_down
 
 I32 = DType.INT32
 LENGTHS = (8, 5, 64, 33, 12, 150)
@@ -211,9 +213,20 @@ def scaled(g: Graph, x: Value) -> Value:
     return ints(g, Range(), g.number(2), ints(g, Add(), more, third), g.number(1))
 
 
+def halved_as_by_jax(g: Graph, x: Value) -> Value:
+    """The first (n - 3) // 2 + 1 rows, for which JAX writes a quotient rounded towards zero, less one if need be."""
+    def apply(op: Op, *inputs: Value) -> Value:
+        return g(op, *inputs, dtype=DType.BOOL if isinstance(op, (NotEqual, LogicalAnd)) else I32)
+
+    less = ints(g, Sub(), length(g, x), g.number(3))
+    count = ints(g, Add(), divided_down(apply, less, g.number(2), g.number(1), g.number(0)), g.number(1))
+    return g(Slice(), x, g.ints(0, 0), ints(g, Pack(2), count, g.number(6)))
+
+
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
     whole_fours, halves, strides, by_fours, merged, summed, turned, in_parts, in_columns, expanded, kept, numbered,
-    grouped, backwards, dilated, odd_rows_behind, fours_rounded_up, columns_first, times_nothing, steps, scaled)
+    grouped, backwards, dilated, odd_rows_behind, fours_rounded_up, columns_first, times_nothing, steps, scaled,
+    halved_as_by_jax)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))

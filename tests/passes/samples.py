@@ -29,6 +29,7 @@ from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from tests.ops.loop_cases import LoopCase, loop_model
 from tests.ops.test_loop import ROW, TOTAL, TOTAL_KINDS, i32, total
 from tests.passes.growth_cases import PADDED, growing
+from tests.passes.test_divide_down import model as quotients
 from tests.passes.test_fuse_row_updates import model as row_update
 
 F32, LIST = DType.FLOAT32, DType.VARIANT
@@ -121,6 +122,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "propagate_layout": lambda: _main(_turned),
     "collect_lists": _list,
     "lower_loops": _loop,
+    "divide_down": lambda: quotients(2),
     "simplify_identities": lambda: _main(lambda m, x: m.apply(Cast(F32, F32), x)),
     "fuse_row_updates": row_update,
     "update_variables": lambda: _main(_cached),

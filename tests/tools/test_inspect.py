@@ -308,15 +308,15 @@ def test_passes(program: Program) -> None:
     text = program.text("inspect", "tests/models/list_update.tflite", "--passes", "--backend", "cpu")
     assert [line.split() for line in text.splitlines()] == [
         ["pass", "indices", "changed"], *([name, "kept", "nothing"] for name in (
-            "collect_lists", "lower_loops", "simplify_identities", "fuse_row_updates", "update_variables",
-            "expand_sparse", "eliminate_dead"))]
+            "collect_lists", "lower_loops", "simplify_identities", "divide_down", "fuse_row_updates",
+            "update_variables", "expand_sparse", "eliminate_dead"))]
 
 
 def test_what_passes_change(program: Program, dead: Path) -> None:
     found = program.json("inspect", dead, "--passes", "--backend", "cpu")["passes"]
     assert [(each["name"], each["renumbers"], each["changes"]) for each in found] == [
         ("collect_lists", False, False), ("lower_loops", False, False), ("simplify_identities", False, False),
-        ("fuse_row_updates", False, False),
+        ("divide_down", False, False), ("fuse_row_updates", False, False),
         ("update_variables", False, False), ("expand_sparse", False, False), ("eliminate_dead", False, True)]
     assert found[-1]["operators"] == {"MUL": [1, 0], "SKIP": [0, 1]}
     assert found[-1]["subgraphs"] == [1, 1]
@@ -346,5 +346,5 @@ def test_passes_of_loading_come_first(program: Program) -> None:
 def test_no_such_pass(program: Program) -> None:
     assert program.error("inspect", COLLATZ, "--backend", "cpu", "--after", "eliminate_ded") == (
         "no pass 'eliminate_ded' in pipeline 'imported and interpreted'; it has propagate_layout, collect_lists, "
-        "lower_loops, simplify_identities, fuse_row_updates, update_variables, expand_sparse, eliminate_dead; did you "
-        "mean 'eliminate_dead'?")
+        "lower_loops, simplify_identities, divide_down, fuse_row_updates, update_variables, expand_sparse, "
+        "eliminate_dead; did you mean 'eliminate_dead'?")
