@@ -122,7 +122,7 @@ class StablehloPad(Op):
         if any(len(each) != len(shape) for each in amounts) or min(self.interior_padding, default=0) < 0:
             raise ShapeError(f"expected low, high and interior padding for each axis of {shape}, found {amounts}")
         result = tuple(low + spread(size, gap + 1) + high for size, low, high, gap in zip(shape, *amounts, strict=True))
-        if min(result, default=0) < 0:
+        if any(each < 0 for each in result):
             raise ShapeError(f"expected paddings that leave sizes that are not negative, found {amounts} for {shape}")
         return (result,)
 

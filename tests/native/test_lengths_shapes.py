@@ -18,7 +18,7 @@ from circlet.runtime.ops.comparison import Equal, GreaterEqual, LogicalAnd, Logi
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Mul, Sub
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice, Split, SplitV, StridedSlice, Transpose
-from circlet.runtime.ops.pad import Pad, PadV2
+from circlet.runtime.ops.pad import Pad, PadV2, StablehloPad
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceProd
 from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, Fill, Range, Reshape, ShapeOf
@@ -223,10 +223,15 @@ def halved_as_by_jax(g: Graph, x: Value) -> Value:
     return g(Slice(), x, g.ints(0, 0), ints(g, Pack(2), count, g.number(6)))
 
 
+def around_rows(g: Graph, x: Value) -> Value:
+    """(n, 6) as (n, 13), more columns than some inputs have rows."""
+    return g(StablehloPad((0, 1), (0, 1), (0, 1)), x, g.number(0.5))
+
+
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
     whole_fours, halves, strides, by_fours, merged, summed, turned, in_parts, in_columns, expanded, kept, numbered,
     grouped, backwards, dilated, odd_rows_behind, fours_rounded_up, columns_first, times_nothing, steps, scaled,
-    halved_as_by_jax)
+    halved_as_by_jax, around_rows)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))
