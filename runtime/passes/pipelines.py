@@ -39,6 +39,7 @@ COLLECT_LISTS = _pass("collect_lists", "LOOP", "SEQUENCE_CONCAT")
 LOWER_LOOPS = _pass("lower_loops", "LOOP")
 SIMPLIFY_IDENTITIES = _pass("simplify_identities", "CAST STRIDED_SLICE")
 DIVIDE_DOWN = _pass("divide_down", "SIGN", "FLOOR_MOD", "SELECT SELECT_V2")
+NAME_COMBINATIONS = _pass("name_combinations", "STABLEHLO_REDUCE_WINDOW")
 FUSE_ROW_UPDATES = _pass("fuse_row_updates", "CONCATENATION", "SLICE")
 UPDATE_VARIABLES = _pass("update_variables", "READ_VARIABLE", "ASSIGN_VARIABLE",
                          "DYNAMIC_UPDATE_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE UPDATE_ROW SCATTER_ELEMENTS "
@@ -52,7 +53,7 @@ IMPORTED = Pipeline("imported", (PROPAGATE_LAYOUT,))
 """What loading does with models whose images have channels first."""
 INTERPRETED = Pipeline("interpreted", (
     COLLECT_LISTS, LOWER_LOOPS, SIMPLIFY_IDENTITIES, DIVIDE_DOWN, FUSE_ROW_UPDATES, UPDATE_VARIABLES, EXPAND_SPARSE,
-    ELIMINATE_DEAD))
+    NAME_COMBINATIONS, ELIMINATE_DEAD))
 """What every session does first, and all that one does which computes operator by operator."""
 
 

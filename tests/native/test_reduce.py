@@ -29,9 +29,11 @@ from circlet.runtime.ops.reduce import (
 from tests.native.against_cpu import NUMBERS, agree, applied, seeds, shapes, values
 from tests.native.native_cases import native_test
 from tests.ops.test_reduce import AXES, EXTREMES, QUANTIZED, REAL, SUMS
+from tests.ops.test_reduce_window import COMBINE_WINDOW
 
 test_reductions = native_test([*AXES, *REAL, *QUANTIZED])
 test_extremes = native_test(EXTREMES)
+test_windows = native_test(COMBINE_WINDOW)
 test_cumulative_sums = native_test(SUMS)
 
 KINDS: dict[type[Reduction], tuple[type[np.generic], ...]] = {

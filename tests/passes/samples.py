@@ -22,6 +22,7 @@ from circlet.runtime.ops.pad import PadV2
 from circlet.runtime.ops.pool import MaxPool2D
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Sum
+from circlet.runtime.ops.reduce_window import StablehloReduceWindow
 from circlet.runtime.ops.sequence import SequenceAt, SequenceConcat, SequenceConstruct, SequenceInsert, SequenceSplit
 from circlet.runtime.ops.shape import BroadcastTo, Densify, Reshape
 from circlet.runtime.ops.unary import Logistic
@@ -97,6 +98,16 @@ def _cached(m: SubgraphBuilder, x: Value) -> Value:
     return m.apply(Sum(), made, m.constant(np.array([0], np.int32)))
 
 
+def _windows() -> Model:
+    """Sums of pairs in the rows of x."""
+    builder = ModelBuilder()
+    main, body = builder.subgraph("main"), builder.subgraph("body")
+    body.output(body.apply(Add(), body.input("a", F32), body.input("b", F32)))
+    main.output(*main.op(StablehloReduceWindow((1, 2), body_subgraph_index=body.index), main.input("x", F32, (2, 3)),
+                         main.constant(np.float32(0)), outputs=[Tensor("y", F32, (2, 2))]))
+    return builder.build()
+
+
 def _cut(m: SubgraphBuilder, x: Value) -> Value:
     """The second piece of two columns or less."""
     parts = m.op(SequenceSplit(axis=1), x, m.constant(np.int64(2)), outputs=[Tensor("parts", LIST, ())])[0]
@@ -123,6 +134,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "collect_lists": _list,
     "lower_loops": _loop,
     "divide_down": lambda: quotients(2),
+    "name_combinations": _windows,
     "simplify_identities": lambda: _main(lambda m, x: m.apply(Cast(F32, F32), x)),
     "fuse_row_updates": row_update,
     "update_variables": lambda: _main(_cached),

@@ -31,6 +31,7 @@ from circlet.runtime.ops import (
     quantize,
     recurrent,
     reduce,
+    reduce_window,
     resample,
     resize,
     shape,
@@ -87,6 +88,7 @@ COSTS = {
                        2 * 12 * 45, 16 + 4 * (135 + 12), 320),
     "transposed with a bias": Cost(conv.BiasedTransposeConv(stride_h=2, stride_w=2), [
         t(1, 2, 3, 3), t(5, 3, 3, 3), t(5)], [t(1, 4, 6, 5)], 2 * 18 * 45 + 120, 4 * (18 + 135 + 5), 480),
+    "windows": Cost(reduce_window.CombineWindow((1, 3)), [t(4, 8), t()], [t(4, 6)], 24 * 3, 4 * 33, 96),
     "transposed 3d": Cost(conv.Conv3DTranspose(), [t(5, dtype=I32), t(2, 2, 2, 4, 3), t(1, 2, 2, 2, 3)],
                           [t(1, 4, 4, 4, 4)], 2 * 24 * 32, 20 + 4 * (96 + 24), 1024),
     "fully connected": Cost(matmul.FullyConnected(), [t(2, 10), t(4, 10), t(4)], [t(2, 4)], 2 * 8 * 10 + 8,

@@ -309,7 +309,7 @@ def test_passes(program: Program) -> None:
     assert [line.split() for line in text.splitlines()] == [
         ["pass", "indices", "changed"], *([name, "kept", "nothing"] for name in (
             "collect_lists", "lower_loops", "simplify_identities", "divide_down", "fuse_row_updates",
-            "update_variables", "expand_sparse", "eliminate_dead"))]
+            "update_variables", "expand_sparse", "name_combinations", "eliminate_dead"))]
 
 
 def test_what_passes_change(program: Program, dead: Path) -> None:
@@ -317,7 +317,8 @@ def test_what_passes_change(program: Program, dead: Path) -> None:
     assert [(each["name"], each["renumbers"], each["changes"]) for each in found] == [
         ("collect_lists", False, False), ("lower_loops", False, False), ("simplify_identities", False, False),
         ("divide_down", False, False), ("fuse_row_updates", False, False),
-        ("update_variables", False, False), ("expand_sparse", False, False), ("eliminate_dead", False, True)]
+        ("update_variables", False, False), ("expand_sparse", False, False),
+        ("name_combinations", False, False), ("eliminate_dead", False, True)]
     assert found[-1]["operators"] == {"MUL": [1, 0], "SKIP": [0, 1]}
     assert found[-1]["subgraphs"] == [1, 1]
     assert "MUL 1 -> 0, SKIP 0 -> 1" in program.text("inspect", dead, "--passes", "--backend", "cpu")
@@ -347,4 +348,4 @@ def test_no_such_pass(program: Program) -> None:
     assert program.error("inspect", COLLATZ, "--backend", "cpu", "--after", "eliminate_ded") == (
         "no pass 'eliminate_ded' in pipeline 'imported and interpreted'; it has propagate_layout, collect_lists, "
         "lower_loops, simplify_identities, divide_down, fuse_row_updates, update_variables, expand_sparse, "
-        "eliminate_dead; did you mean 'eliminate_dead'?")
+        "name_combinations, eliminate_dead; did you mean 'eliminate_dead'?")

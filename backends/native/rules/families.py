@@ -21,6 +21,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "quantize": ("quantized.quantize", "quantized.elementwise", "quantized.table"),
     "recurrent": ("recurrent.lstm", "recurrent.lstm_int8", "recurrent.rnn"),
     "reduce": ("real.reduce", "real.cumulative"),
+    "reduce_window": ("real.reduce_window",),
     "resample": ("real.resample",),
     "resize": ("real.resize",),
     "sample": ("real.sample", "real.regions"),

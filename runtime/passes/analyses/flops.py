@@ -28,6 +28,7 @@ from circlet.runtime.ops import (
     random,
     recurrent,
     reduce,
+    reduce_window,
     resize,
     segment,
     sort,
@@ -153,6 +154,12 @@ def _batch_matmul(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
     """2 y k, k the columns of the left factors."""
     assert isinstance(op, matmul.BatchMatMul)
     return 2 * _count(outputs[0]) * _given(inputs, 0).shape[-2 if op.adj_x else -1]
+
+
+def _windows(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
+    """y k, k the elements of the window, padding included: each is combined with those before it."""
+    assert isinstance(op, reduce_window.SlidingReduction)
+    return _count(outputs[0]) * prod(op.window_dimensions)
 
 
 def _pooling(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
@@ -343,6 +350,7 @@ RULES: Mapping[type[object], Rule] = {
     recurrent.Lstm: _lstm,
     recurrent.Svdf: _svdf,
     pool.Pool: _pooling,
+    reduce_window.SlidingReduction: _windows,
     reduce.Reduction: _per_element(1, "each element is combined with the others"),
     reduce.Mean: _mean,
     reduce.Arg: _per_element(1, "a comparison"),
