@@ -355,8 +355,16 @@ def bidirectional_sequence_lstm(node: Node[BidirectionalSequenceLstm]) -> Step:
     return _both(node, _lstm(node, FORWARD_LSTM), _lstm(node, BACKWARD_LSTM.crossed(node.call.has)), units)
 
 
-@rule(Svdf, accepts=refusal(lambda call: _objections(call, [SVDF])))
+@refusal
+def _refuse_svdf(call: Call) -> Iterator[str]:
+    is_integer = call.input(0).dtype is DType.INT8
+    yield from recurrent_int8.svdf_objections(call) if is_integer else _objections(call, [SVDF])
+
+
+@rule(Svdf, accepts=_refuse_svdf)
 def svdf(node: Node[Svdf]) -> Step:
+    if node.dtype() is DType.INT8:
+        return recurrent_int8.svdf(node)
     x, bias, out = node.input(0), node.optional(3), node.out
     filters, memory = node.input(2).shape
     state = node.input(4).reshape(len(x), filters, memory)

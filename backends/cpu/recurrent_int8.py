@@ -1,7 +1,7 @@
-"""The LSTM of int8 activations and weights with int16 cells, equal to the bit to LiteRT's kernel.
+"""The LSTM and the SVDF of int8 activations and weights with int16 states, equal to the bit to LiteRT's kernels.
 
-Gates are int16 with 12 fraction bits, their functions are tables over all int16 values, and the cells' scale is a power
-of two.
+Gates of the LSTM are int16 with 12 fraction bits, their functions are tables over all int16 values, and the cells'
+scale is a power of two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType
-from circlet.runtime.ops.recurrent import LSTM, UnidirectionalSequenceLstm
+from circlet.runtime.ops.recurrent import LSTM, Svdf, UnidirectionalSequenceLstm
 from circlet.runtime.records import dataclass
 
 _PEEPHOLES = range(LSTM.peephole, LSTM.peephole + 3)
@@ -182,3 +182,45 @@ def sequence_lstm(node: Node[UnidirectionalSequenceLstm]) -> Step:
 
 def _present(node: Node[Any], *groups: int) -> list[int]:
     return [first + k for first in groups for k in range(4) if node.call.has(first + k)]
+
+
+_SVDF_TYPES = (DType.INT8, DType.INT8, DType.INT16, DType.INT32, DType.INT16)
+
+
+def svdf_objections(call: Call) -> Iterator[str]:
+    """Why an SVDF of an int8 input is refused."""
+    assert isinstance(call.op, Svdf)
+    if call.op.fused_activation_function is not Activation.RELU:
+        yield f"fused activation {call.op.fused_activation_function.name} with int8 (supported: RELU)"
+    for k, (tensor, expected) in enumerate(zip(call.inputs, _SVDF_TYPES, strict=True)):
+        if tensor is None:
+            continue
+        if tensor.dtype is not expected:
+            yield f"element type {tensor.dtype.value} of input {k} (supported: {expected.value})"
+        if k in (1, 2):
+            yield from object_to_weights(tensor, axis=None, symmetric=True)
+        elif k != 3 and scale_and_zero_point(tensor) is None:
+            yield f"input {k} without exactly one scale"
+    made = call.outputs[0]
+    if made.dtype is not DType.INT8 or scale_and_zero_point(made) is None:
+        yield f"an output of {made.dtype.value} (supported: int8 with exactly one scale)"
+
+
+def svdf(node: Node[Svdf]) -> Step:
+    """The step of an SVDF that `svdf_objections` has nothing against; its activation is the least of the output."""
+    x, features, over_time, bias, out = node.input(0), node.input(1), node.input(2), node.optional(3), node.out
+    (filters, memory), zero, made = over_time.shape, node.quantization().zero_point, node.output_quantization()
+    state = node.input(4).reshape(len(x), filters, memory)
+    reals = (_scale(node, 0) * _scale(node, 1) / _scale(node, 4),
+             _scale(node, 4) * _scale(node, 2) / np.float32(made.scale))
+    to_state, to_output = (rescaler(*quantize_multiplier(float(each))) for each in reals)
+
+    def step() -> None:
+        state[..., :-1] = state[..., 1:]
+        state[..., -1] = _saturated(to_state(np.matmul(x.astype(np.int64) - zero, features.T.astype(np.int64))))
+        products = (state.astype(np.int64) * over_time).sum(axis=-1)
+        sums = products.reshape(len(x), filters // node.op.rank, node.op.rank).sum(axis=-1)
+        wrapped = (sums if bias is None else sums + bias).astype(np.int32)
+        np.copyto(out, (to_output(wrapped) + np.int64(made.zero_point)).clip(-128, 127), casting="unsafe")
+
+    return step

@@ -160,6 +160,25 @@ def test_svdf(inputs: int, units: int, memory: int, rank: int, batch: int, hybri
     agree(Svdf(Activation.RELU, rank=rank), given, [np.zeros((batch, units), np.float32)], 1e-5)
 
 
+@settings(max_examples=12, deadline=None)
+@given(sizes, sizes, sizes, st.integers(1, 3), batches, st.booleans(), st.sampled_from([2e-6, 2e-4, 0.03]), seeds)
+def test_int8_svdf(inputs: int, units: int, memory: int, rank: int, batch: int, bias: bool, scale: float, seed: int
+                   ) -> None:
+    """Sums over time wrap where states are of a small scale."""
+    random = np.random.default_rng(seed)
+
+    def drawn(dtype: npt.DTypeLike, most: int, *shape: int, constant: bool = True, **quantized: float) -> T:
+        value = random.integers(-most, most, shape, endpoint=True).astype(dtype)
+        return T(value, q=q(**quantized), constant=constant)  # type: ignore[arg-type]
+
+    filters = units * rank
+    given = [drawn(np.int8, 127, batch, inputs, constant=False, scale=0.02, zero_point=3),
+             drawn(np.int8, 127, filters, inputs, scale=0.004), drawn(np.int16, 32767, filters, memory, scale=3e-5),
+             drawn(np.int32, 2**31 - 1, units, scale=1e-8) if bias else None,
+             T(np.zeros((batch, filters * memory), np.int16), q=q(scale), variable=True)]
+    agree(Svdf(Activation.RELU, rank=rank), given, [T(np.zeros((batch, units), np.int8), q=q(0.05, -128))], None)
+
+
 @settings(max_examples=6, deadline=None)
 @given(sizes, sizes, batches, st.integers(1, 4), st.integers(9, 15),
        st.sets(st.sampled_from(["coupled", "peephole", "clip", "time-major"])), seeds)

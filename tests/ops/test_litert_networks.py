@@ -110,6 +110,10 @@ def state(*shape: int) -> T:
     return T(np.zeros(shape, np.float32), variable=True)
 
 
+def stored_state(scale: float, *shape: int) -> T:
+    return T(np.zeros(shape, np.int16), q=q(scale), variable=True)
+
+
 FROM_INPUTS, FROM_STATE = (real(4, count, low=-1, high=1, constant=True) for count in (3, 4))
 RECURRENT = [
     Row(Rnn(TANH), [real(2, 3), FROM_INPUTS, FROM_STATE, bias(F32, 4), state(2, 4)], [result(F32)]),
@@ -122,6 +126,10 @@ RECURRENT = [
       for time_major in (False, True) for clip in (0.0, 0.5)),
     Row(Svdf(rank=2), [real(2, 3), weights(F32, 8, 3), weights(F32, 8, 5), bias(F32, 4), state(2, 40)],
         [result(F32)], SUM),
+    *(Row(Svdf(RELU, rank=rank), [
+        stored(I8, 2, 9, q=q(0.05, -7)), weights(I8, 8, 9, uniform=True), stored(I16, 8, 5, q=q(0.0003), constant=True),
+        added, stored_state(scale, 2, 40)], [result(I8, q(0.2, -128))], version=3)
+      for rank in (1, 2) for scale in (0.004, 0.0002) for added in (bias(I32, 8 // rank), None)),
 ]
 COMPLEX = T(np.array([[3 + 4j, -1, 0], [-2.5j, 0.5 + 1j, 7]], np.complex64))
 SPECTRAL = [

@@ -51,6 +51,7 @@ PREFERENCES: Mapping[str, tuple[str, ...]] = {
     "SCATTER_ND": ("one", PLAIN),
     "TILE": ("broadcast", PLAIN),
     "LSTM": (PLAIN, "basic"),
+    "SVDF": (PLAIN, INT8),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (INT8, PLAIN),
 }
 """The names of the rules of each operator that has several, in the order in which they are asked."""
