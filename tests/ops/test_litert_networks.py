@@ -94,7 +94,7 @@ NORMALIZED = [
     *(Row(Softmax(beta), [x], [result(F32)]) for beta in (1.0, 0.5) for x in (real(3, 9), real(2, 3, 4, 5))),
     *(Row(Softmax(beta), [stored(x, 4, 9, q=a)], [result(y, b)]) for beta in (1.0, 0.7) for x, a, y, b in (
         (I8, q(0.1, 5), I8, q(1 / 256, -128)), (U8, q(0.1, 5), U8, q(1 / 256)), (I16, q(0.001), I16, q(1 / 32768)),
-        (I8, q(0.03, 5), I16, q(1 / 32768)))),
+        (I8, q(0.03, 5), I16, q(1 / 32768)), (I8, q(0.03, 5), I16, q(1 / 65535, -32768)))),
     Row(LogSoftmax(), [real(3, 9)], [result(F32)]),
     *(Row(LogSoftmax(), [stored(x, 4, 9, q=a)], [result(x, y)])
       for x, a, y in ((I8, q(0.1, 5), q(1 / 16, 127)), (U8, q(0.1, 5), q(1 / 16, 255)))),

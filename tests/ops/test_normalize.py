@@ -30,8 +30,8 @@ def u8(value: npt.ArrayLike, scale: float, zero_point: int = 0) -> T:
     return T(value, DType.UINT8, q(scale, zero_point))
 
 
-def i16(value: npt.ArrayLike, scale: float) -> T:
-    return T(value, DType.INT16, q(scale))
+def i16(value: npt.ArrayLike, scale: float, zero_point: int = 0) -> T:
+    return T(value, DType.INT16, q(scale, zero_point))
 
 
 XQ = [[-128, 0, 127, 120], [5, -6, 7, 7]]
@@ -51,6 +51,8 @@ SOFTMAX = [
     Case("uint8", Softmax(0.5), [u8(XU, 0.05, 3)], [u8([[90, 4, 88, 74], [1, 254, 1, 1]], 1 / 256)]),
     Case("int8-to-int16", Softmax(1.0), [i8(XQ, 0.05, 3)],
          [i16([[-32768, -32701, 5637, -5704], [-15464, -22784, -13644, -13644]], 1 / 32768)]),
+    Case("int8-to-all-of-int16", Softmax(1.0), [i8(XQ, 0.05, 3)],
+         [i16([[-32768, -32701, 5637, -5704], [-15464, -22784, -13644, -13644]], 1 / 65535, -32768)]),
     Case("int16", Softmax(1.0), [i16(np.multiply(XQ, 200), 0.0002)],
          [i16([[1, 116, 18596, 14055], [8599, 5538, 9315, 9315]], 1 / 32768)]),
     Case("scalar", Softmax(1.0), [1.0], [1.0], error="SOFTMAX works on the last dimension, found a scalar"),
