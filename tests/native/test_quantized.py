@@ -167,3 +167,13 @@ def test_bytes_of_different_quantisation_are_joined(axis: int, data: st.DataObje
     joined = network.op(Concatenation(axis), *operands, quantization=found[0])
     network.op(unary.Logistic(), joined, quantization=q(1 / 256))
     network.agree(is_native=True)
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (5000,), (3, 5, 16), (5, 900, 3), (2, 70, 100), (2, 3, 4097)])
+@pytest.mark.parametrize("dtype", BYTES)
+def test_rows_are_looked_up_together(dtype: DType, shape: tuple[int, ...]) -> None:
+    """The greater one of x in another quantisation and y."""
+    network = Network()
+    x, y = network.input(stored(shape, dtype, 1), q(0.04, 3)), network.input(stored(shape, dtype, 2), q(0.03, 5))
+    network.op(elementwise.Maximum(), network.op(Quantize(), x, quantization=q(0.03, 5)), y, quantization=q(0.03, 5))
+    network.agree(is_native=True)

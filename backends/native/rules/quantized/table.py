@@ -4,6 +4,7 @@ the code is made, and the code looks them up."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from llvmlite import ir
 from circlet.backends.arithmetic.quantization import is_quantized, stored_values
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.emit.emitter import I8, POINTER, Emitter
-from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.loops import every, rolled
 from circlet.backends.native.emit.parallel import parallel_nest, parallel_span
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import internal_function
@@ -27,8 +28,9 @@ from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.ir.length import is_open
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.quantize import Quantize
 from circlet.runtime.ops.unary import (
     Abs,
@@ -49,6 +51,8 @@ from circlet.runtime.ops.unary import (
 
 _OF_POSITIVE = (Sqrt, Rsqrt)
 """The operators that fail where a value is negative."""
+_RUN = 1 << 12
+"""Bytes that are looked up before something follows: a choice, a fraction of a first-level cache."""
 BYTES = (DType.INT8, DType.UINT8)
 """The types of which there are 256 values."""
 
@@ -86,8 +90,8 @@ def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None
 
 
 def look_up(function: Function, given: Value, found: Made, sink: Sink) -> None:
-    """Replaces bytes by those of a table (256,): all of them by one call for each share of a thread, or row by row, if
-    something follows."""
+    """Replaces bytes by those of a table (256,): all of them by one call for each share of a thread, or, if something
+    follows, as many whole rows as are not too many."""
     e, size, shape = function.e, given.size, given.shape
     source, table = function.pointer(given), found.memory(function)
     if sink.memory is not None:
@@ -95,13 +99,23 @@ def look_up(function: Function, given: Value, found: Made, sink: Sink) -> None:
             places = (e.address(each, I8, first) for each in (source, sink.memory))
             e.builder.call(_looking_up(e), [*places, table, count])
         return
-    *outer, run = shape or (1,)
-    row, made = function.scratch(run), found.call.outputs[0].dtype
-    with parallel_nest(e, tuple(outer), 4 * size) as index:
+    cut = _first_of_run(shape)
+    outer, inner = shape[:cut], shape[cut:]
+    run, made = prod(inner), found.call.outputs[0].dtype
+    row = function.scratch(run)
+    with parallel_nest(e, outer, 4 * size) as index:
         begin = e.linear([*index, e.number(0)], (*outer, run))
         e.builder.call(_looking_up(e), [e.address(source, I8, begin), row, table, e.number(run)])
-        with independent(e, run) as k:
-            sink(e, [*index, k][:len(shape)], e.load(row, made, k))
+        with every(e, inner) as rest:
+            sink(e, [*index, *rest], e.load(row, made, e.linear(rest, inner)))
+
+
+def _first_of_run(shape: Shape) -> int:
+    """The first of the last axes that are looked up at once: all of which there is not too much, but at least one."""
+    cut = max(len(shape) - 1, 0)
+    while cut and not is_open(shape[cut - 1:]) and prod(shape[cut - 1:]) <= _RUN:
+        cut -= 1
+    return cut
 
 
 def _looking_up(e: Emitter) -> ir.Function:
