@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from circlet.backends.native.emit.emitter import LONG_LOOP
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.ops.normalize import L2Normalization, Softmax
@@ -83,3 +84,13 @@ def test_softmax(dtype: DType, scale: float, zero_point: int, data: st.DataObjec
     x = network.input(stored(shape, dtype, data.draw(seeds)), data.draw(quantizations(dtype)))
     network.op(Softmax(data.draw(st.sampled_from([1.0, 0.5]))), x, quantization=q(scale, zero_point))
     network.agree()
+
+
+@pytest.mark.parametrize("op", [ops.Mean, ops.Sum])
+@pytest.mark.parametrize("count", [LONG_LOOP, LONG_LOOP + 13])
+def test_rows_as_long_as_loops_that_are_cut(op: type[ops.Reduction], count: int) -> None:
+    network = Network()
+    x = network.input(stored((count,), DType.INT8, 1) | np.int8(96), q(0.05, 3))
+    axes = network.constant(np.zeros(1, np.int32))
+    network.op(op(True), x, axes, quantization=q(0.4 if op is ops.Mean else 4e4, 3))
+    network.agree(is_native=True)

@@ -61,7 +61,7 @@ def widened(e: Emitter, latch: ir.Block, count: ir.Value | int, several: int | N
         mark: is told of the blocks that end loops over vectors, and over what these leave.
         cut: how an unknown number of turns is cut, if that is said.
     """
-    if e.target.goal is Goal.SIZE or e.target.vector_bytes < 16 or (isinstance(count, int) and count >= LONG_LOOP):
+    if e.target.goal is Goal.SIZE or e.target.vector_bytes < 16 or _is_of_runs(count):
         return False
     loop = Loop.of(latch, count)
     try:
@@ -72,6 +72,12 @@ def widened(e: Emitter, latch: ir.Block, count: ir.Value | int, several: int | N
     except NotWidened:
         return False
     return True
+
+
+def _is_of_runs(count: ir.Value | int) -> bool:
+    """Whether the loop is the inner one of those that `Emitter.loop` writes for very many turns."""
+    turns = count.constant if isinstance(count, ir.Constant) else count
+    return isinstance(turns, int) and turns >= LONG_LOOP
 
 
 def _lanes(most: int, count: ir.Value | int) -> int:
