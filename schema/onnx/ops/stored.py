@@ -83,11 +83,19 @@ def _sums_of_bytes(node: Node, x: Stored, weights: Array, bias: Value | None) ->
     filters = constant(weights.astype(np.int8))
     if point is None:
         return _with_bias(node, convolved(node, data, filters, None), bias)
-    totals = constant(weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int32))
-    begin = c.multiply(graph, c.subtract(graph, c.like(0, point), point), totals)
-    begin = begin if bias is None else c.add(graph, begin, bias)
+    begin = _begin(node, weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int32), point, bias)
     sums = convolved(node, data, filters, begin if begin.is_constant else None, c.cast(graph, point, DType.INT8))
     return sums if begin.is_constant else _with_bias(node, sums, begin)
+
+
+def _begin(node: Node, totals: Array, point: Value, bias: Value | None) -> Value:
+    """What sums of bytes begin with, given those of the weights, (o,), the zero point and the bias: a constant, where
+    these are."""
+    if point.data is not None and (bias is None or bias.data is not None):
+        found: Array = -point.data * totals
+        return constant(found if bias is None or bias.data is None else found + bias.data)
+    found_in_run = c.multiply(node.graph, c.negative(node.graph, point), constant(totals))
+    return found_in_run if bias is None else c.add(node.graph, found_in_run, bias)
 
 
 def _with_bias(node: Node, sums: Value, bias: Value | None) -> Value:

@@ -90,3 +90,23 @@ def test_as_defined(name: str, kind: str, is_biased: bool) -> None:
              if operator.op.name in ("CONV_2D", "BATCH_MATMUL", "DEPTHWISE_CONV_2D")
              for tensor in (model.subgraphs[0].tensors[operator.inputs[1]],)}
     assert kinds == {DType.FLOAT32 if name == "depthwise" else DType.INT8}
+
+
+def test_sums_of_unsigned_bytes_keep_channels_last() -> None:
+    """Without biases: what sums begin with, as bytes have a zero point, is a constant, which transposes pass."""
+    names = ["x_scale", "x_zero", "w", "w_scale", "w_zero", "y_scale", "y_zero"]
+    known = {"x_scale": scale(0.02), "x_zero": zero(90, "uint8"), "w": weights((96, 96, 1, 1)), "w_scale": scale(0.01),
+             "w_zero": zero(0, "int8"), "y_scale": scale(0.3), "y_zero": zero(7, "uint8")}
+    nodes = [helper.make_node("QLinearConv", [before, *names], [after])
+             for before, after in (("x", "between"), ("between", "y"))]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.UINT8, ["n", 96, "h", "w"])],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, None)],
+        [numpy_helper.from_array(np.asarray(each), name) for name, each in known.items()])
+    content = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    model = circlet.load(content.SerializeToString())
+    assert [each.op.name for each in model.subgraphs[0].operators].count("TRANSPOSE") == 2
+    x = value((2, 96, 5, 6), "uint8", 1)
+    (expected,) = ReferenceEvaluator(content).run(None, {"x": x})
+    for backend in ("cpu", "native"):
+        np.testing.assert_array_equal(circlet.Session(model, backend).run({"x": x})["y"], np.asarray(expected))
