@@ -17,7 +17,7 @@ from circlet.runtime.ops.resample import Interpolation
 from circlet.runtime.ops.sample import GridSample, Outside, RoiAlign
 
 Taps = list[tuple[Array, Array, Array]]
-"""Indices along one axis, their weights, and whether they lie inside of it."""
+"""Indices along one axis, their weights, and whether they lie inside of it, or the cells that they are for."""
 
 
 def _reflected(x: Array, low: float, high: float) -> Array:
@@ -95,7 +95,6 @@ def grid_sample(node: Node[GridSample]) -> Step:
 
 @rule(RoiAlign, accepts=all_of(only(FLOATS), only(FLOATS, 1), only((DType.INT32, DType.INT64), 2)))
 def roi_align(node: Node[RoiAlign]) -> Step:
-    """What an element counts is what its row counts times what its column counts."""
     op, x, boxes, numbers, out = node.op, node.input(0), node.input(1), node.input(2), node.out
 
     def step() -> None:
@@ -106,32 +105,33 @@ def roi_align(node: Node[RoiAlign]) -> Step:
             raise ExecutionError("input 0 has no elements to sample")
         placed = boxes.astype(np.float32) * np.float32(op.scale) - np.float32(0.5 if op.is_half_pixel else 0)
         for k, (left, top, right, bottom) in enumerate(placed):
-            down, across = (_region(op, *each) for each in (
-                (op.rows, top, bottom, x.shape[1]), (op.columns, left, right, x.shape[2])))
-            np.copyto(out[k], np.einsum("rh,hwc,sw->rsc", down, x[numbers[k]], across), casting="unsafe")
+            image, total = x[numbers[k]].astype(np.float64), np.zeros(out.shape[1:])
+            down, across = _along(op, op.rows, top, bottom, x.shape[1]), _along(op, op.columns, left, right, x.shape[2])
+            for (row, one, cell), (column, other, beside) in product(down, across):
+                weight = (one[:, None] * other)[..., None]
+                np.add.at(total, (cell[:, None], beside), image[row[:, None], column] * weight)
+            np.copyto(out[k], total, casting="unsafe")
 
     return step
 
 
-def _region(op: RoiAlign, cells: int, begin: np.float32, end: np.float32, length: int) -> Array:
-    """What each element along an axis counts in each cell of a box: (cells, length)."""
+def _along(op: RoiAlign, cells: int, begin: np.float32, end: np.float32, length: int) -> Taps:
+    """The elements before and behind each sample of a box along an axis, what they count, and the cell of each."""
     span = end - begin if op.is_half_pixel else np.maximum(end - begin, np.float32(1))
     size = span / np.float32(cells)
     count = np.float32(op.samples) if op.samples else np.ceil(size)
-    found: Array = np.zeros((cells, length), np.float64)
     if not np.isfinite(begin) or not np.isfinite(size) or count < 1:
-        return found
+        return []
+    found = []
     for cell in range(cells):
         first = begin + np.float32(cell) * size
         numbers = np.arange(*_near(float(first), float(size / count), float(count), length), dtype=np.float32)
         places = first + (numbers + np.float32(0.5)) * size / count
         inside = np.clip(places[(places >= -1) & (places <= length)], 0, length - 1)
-        low = inside.astype(np.int64)
-        share = inside - low
-        np.add.at(found[cell], low, 1 - share)
-        np.add.at(found[cell], np.minimum(low + 1, length - 1), share)
-    found /= count
-    return found
+        found.append((np.floor(inside), inside - np.floor(inside), np.full(inside.shape, cell)))
+    low, share, cell_of = (np.concatenate(each) for each in zip(*found, strict=True))
+    index = low.astype(np.int64)
+    return [(index, (1 - share) / count, cell_of), (np.minimum(index + 1, length - 1), share / count, cell_of)]
 
 
 def _near(first: float, step: float, count: float, length: int) -> tuple[float, float]:

@@ -106,7 +106,7 @@ class _Body:
                 if tensor in span.exported or not in_register_alone(prod(shape), dtype):
                     places[aliases.root(tensor)] = function.external(array, Held(tensor), size)
             else:
-                kept = spec.subgraph.tensors[tensor].is_variable
+                kept = spec.subgraph.tensors[tensor].is_variable and tensor not in spec.subgraph.inputs
                 home = function.external(array, Variable(spec.index, tensor) if kept else Held(tensor), size)
                 values[tensor] = in_memory(home, shape, dtype)
                 places[aliases.root(tensor)] = home

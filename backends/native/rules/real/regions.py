@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 
 from llvmlite import ir
@@ -42,16 +44,14 @@ def roi_align(node: Node[RoiAlign], e: Emitter, sinks: tuple[Sink, ...]) -> None
         begin = e.linear([box, row, column, e.number(0)], node.shape)
         with independent(e, channels) as channel:
             e.store(e.constant(0, _FLOAT), home, _FLOAT, e.builder.add(begin, channel))
-        with rolled(e, down.turns) as i:
-            lines = down.sample(i)
-            with rolled(e, across.turns) as j:
-                corners = [(y, x, (one * other).value) for y, one in lines for x, other in across.sample(j)]
-                with independent(e, channels) as channel:
-                    place = e.builder.add(begin, channel)
-                    total = e.load(home, _FLOAT, place)
-                    for line, at, weight in corners:
-                        total = e.intrinsic("fmuladd", x.element(e, [image, line, at, channel]), weight, total)
-                    e.store(total, home, _FLOAT, place)
+        with down.samples() as lines, across.samples() as columns:
+            corners = [(line, at, (one * other).value) for line, one in lines for at, other in columns]
+            with independent(e, channels) as channel:
+                place = e.builder.add(begin, channel)
+                total = e.load(home, _FLOAT, place)
+                for line, at, weight in corners:
+                    total = e.intrinsic("fmuladd", x.element(e, [image, line, at, channel]), weight, total)
+                e.store(total, home, _FLOAT, place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,22 +88,22 @@ class _Along:
         turns = is_some.where(high - low, 0.0).at_least(0.0)
         return cls(first, size, count, _index(is_some.where(low, 0.0)), _index(turns), length)
 
-    def sample(self, number: ir.Value) -> tuple[tuple[ir.Value, Lanes], ...]:
-        """The two elements that a sample lies between, and what they count."""
+    @contextmanager
+    def samples(self) -> Iterator[tuple[tuple[ir.Value, Lanes], ...]]:
+        """A loop over those that are inside: the two elements that each lies between, and what they count."""
         e = self.begin.e
-        turn = Lanes(e, e.builder.add(self.first, number)).to_real(SINGLE)
-        place = self.begin + (turn + 0.5) * self.size / self.count
-        length = Lanes(e, e.number(self.length)).to_real(SINGLE)
-        counts = (place >= -1.0) & (length >= place)
-        last = length - 1.0
-        inner = place.at_least(0.0)
-        inner = counts.where((inner > last).where(last, inner), 0.0)
-        low = inner.unary("floor")
-        share = inner - low
-        beyond = low + 1.0
-        above = (beyond > last).where(last, beyond)
-        return tuple((_index(each), counts.where(part / self.count, 0.0))
-                     for each, part in ((low, -share + 1.0), (above, share)))
+        with rolled(e, self.turns) as number:
+            turn = Lanes(e, e.builder.add(self.first, number)).to_real(SINGLE)
+            place = self.begin + (turn + 0.5) * self.size / self.count
+            length = Lanes(e, e.number(self.length)).to_real(SINGLE)
+            with e.builder.if_then(((place >= -1.0) & (length >= place)).value):
+                last = length - 1.0
+                inner = place.at_least(0.0)
+                inner = (inner > last).where(last, inner)
+                low = inner.unary("floor")
+                share, beyond = inner - low, low + 1.0
+                above = (beyond > last).where(last, beyond)
+                yield (_index(low), (-share + 1.0) / self.count), (_index(above), share / self.count)
 
 
 def _near(first: Lanes, step: Lanes, count: Lanes, length: int) -> tuple[Lanes, Lanes]:
