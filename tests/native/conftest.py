@@ -11,8 +11,8 @@ from circlet.backends.platform import Feature, current
 
 QUICK = {"test_bounds.py", "test_cache.py", "test_cache_trust.py", "test_counts.py", "test_elementwise.py",
          "test_index.py", "test_interpreter_plans.py", "test_limits.py", "test_manifest.py", "test_models.py",
-         "test_pieces.py", "test_plans.py", "test_progress.py", "test_refusals.py", "test_special_values.py",
-         "test_stops.py", "test_threads.py", "test_uncopied.py", "test_visible.py"}
+         "test_pieces.py", "test_plans.py", "test_plans_enclosed.py", "test_progress.py", "test_refusals.py",
+         "test_special_values.py", "test_stops.py", "test_threads.py", "test_uncopied.py", "test_visible.py"}
 """The files that run by default."""
 
 

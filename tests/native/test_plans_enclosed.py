@@ -17,6 +17,7 @@ from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.schema.files import dump_model
 from tests.native.test_plans import forbid_reading, is_prepared
+from tests.native.test_visible import SHARED
 
 WEIGHTS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 TURNED = np.arange(15, dtype=np.float32).reshape(3, 5)
@@ -49,6 +50,7 @@ def leave_the_plan(folder: Path) -> Path:
     return plan
 
 
+@SHARED
 @pytest.mark.parametrize("length", [-1, 3])
 def test_the_file_of_the_plan_is_enough(folder: Path, monkeypatch: pytest.MonkeyPatch, length: int) -> None:
     content = layers(length)

@@ -17,6 +17,7 @@ from circlet.backends.native.load import cache, library, store
 from circlet.backends.native.load.elf import symbols
 from circlet.backends.native.load.elf.symbols import Symbol, functions_of
 from circlet.backends.native.lower.labels import label, labels
+from circlet.backends.native.plans.key import MARK
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
@@ -87,9 +88,10 @@ def named(path: Path) -> dict[str, range]:
 
 
 def shared_objects(folder: str) -> list[Path]:
-    """The functions that are kept."""
-    return [Path(folder, each.key) for each in cache.entries() if not each.key.endswith(cache.UNIT)
-            and Path(folder, each.key).read_bytes().startswith(library.ELF)]
+    """The functions that are kept by themselves, not with a plan."""
+    found = {Path(folder, each.key): Path(folder, each.key).read_bytes() for each in cache.entries()
+             if not each.key.endswith(cache.UNIT)}
+    return [path for path, content in found.items() if content.startswith(library.ELF) and MARK not in content[-200:]]
 
 
 @SHARED

@@ -27,7 +27,7 @@ _MARK = b"circletA"
 """What an artifact's file is known by; the last letter is that of the format."""
 
 
-def encode(artifact: Artifact) -> tuple[bytes, bytes, memoryview, bytes]:
+def encode(artifact: Artifact) -> tuple[bytes, memoryview, bytes]:
     """The artifact as bytes, in parts that follow each other; the code comes first, so that a loader finds it."""
     manifest = replace(artifact.manifest, pieces=tuple(len(each) for each in artifact.code))
     return seal(_MARK, b"".join(artifact.code), artifact.constants, manifest)

@@ -47,16 +47,17 @@ class Sealed:
     """Of the constants."""
 
 
-def seal(mark: bytes, code: bytes, constants: Array, record: object) -> tuple[bytes, bytes, memoryview, bytes]:
+def seal(mark: bytes, code: bytes, constants: Array, record: object) -> tuple[bytes, memoryview, bytes]:
     """The content of a file, in parts that follow each other; the code comes first, so that a loader finds it.
 
     Args:
         mark: 8 bytes, which tell files of one kind and format from others.
     """
-    first = code + encode(record)
-    end = _END.pack(mark, len(code), len(first) - len(code), constants.nbytes,
-                    checksum(np.frombuffer(first, np.uint8)), checksum(constants))
-    return first, bytes(padded(len(first)) - len(first)), constants.data, end
+    told = encode(record)
+    first = (code + told).ljust(padded(len(code) + len(told)), b"\0")
+    end = _END.pack(mark, len(code), len(told), constants.nbytes, checksum(np.frombuffer(first, np.uint8)),
+                    checksum(constants))
+    return first, constants.data, end
 
 
 def unseal(file: FileIO, mark: bytes, kind: type[RecordT], held: Array | None = None
@@ -74,7 +75,7 @@ def unseal(file: FileIO, mark: bytes, kind: type[RecordT], held: Array | None = 
         return None
     found, code_size, told_size, size, expected, of_constants = _END.unpack(content[stop:].data)
     begin = padded(code_size + told_size)
-    if found != mark or begin + size != stop or checksum(content[:code_size + told_size]) != expected:
+    if found != mark or begin + size != stop or checksum(content[:begin]) != expected:
         return None
     constants = content[begin:stop] if held is None else held
     if held is None and checksum(constants) != of_constants:
