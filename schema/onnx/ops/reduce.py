@@ -19,7 +19,7 @@ from circlet.schema.onnx.rules import rule
 def _axes(node: Node) -> Value | None:
     """The axes that a reduction names, all of them if it names none; None where nothing is reduced."""
     given = node.get(1)
-    if node.has("axes"):
+    if node.integers("axes", ()):
         return node.constant(np.array(node.integers("axes"), np.int64))
     found = None if given is None or given.shape is None else node.length(1)
     noop = node.integer("noop_with_empty_axes", 0)
