@@ -247,6 +247,12 @@ def _dilated(graph: Graph, weights: Value, steps: Sequence[int]) -> Value:
     """A filter (c, o, ...) with zeros between its elements."""
     if max(steps) == 1:
         return weights
+    if weights.data is not None:
+        filters, sizes = weights.data, zip(weights.data.shape[2:], steps, strict=True)
+        spread = np.zeros((*filters.shape[:2], *((size - 1) * step + 1 for size, step in sizes)), filters.dtype)
+        places = (slice(None), slice(None), *(slice(None, None, step) for step in steps))
+        spread[places] = filters
+        return constant(spread)
     along = constant(np.array([1, 1, *steps], np.int32))
     return graph.apply(pad.Dilate(), weights, along, c.like(0, weights))
 

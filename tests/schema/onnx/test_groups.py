@@ -31,15 +31,21 @@ VOLUMES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "groups": ((6, 2, 2, 2, 2), {"group": 3}),
 }
 """The same of convolutions of volumes."""
+TRANSPOSED_VOLUMES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "gaps": ((4, 2, 2, 2, 3), {"group": 1, "strides": [2, 1, 1], "dilations": [3, 1, 2], "pads": [1, 0, 2, 3, 0, 1]}),
+    "groups": ((4, 3, 3, 2, 2), {"group": 2, "strides": [2, 1, 1], "dilations": [2, 1, 1], "pads": [0, 1, 0, 0, 1, 0]}),
+}
+"""The same of transposed ones of volumes."""
 
 
 def content(operator: str, shape: tuple[int, ...], attributes: dict[str, Any]) -> bytes:
     first, second, *sizes = shape
-    given, made = (first, first * second) if operator == "ConvTranspose" else (second * attributes["group"], first)
+    groups = attributes.get("group", first)
+    given, made = (first, groups * second) if operator == "ConvTranspose" else (second * groups, first)
     rng = np.random.default_rng(3)
     weights = [numpy_helper.from_array(rng.standard_normal(each).astype(np.float32), name)
                for name, each in (("w", shape), ("bias", (made,)))]
-    node = helper.make_node(operator, ["x", "w", "bias"], ["y"], **{"group": first, **attributes})
+    node = helper.make_node(operator, ["x", "w", "bias"], ["y"], **{"group": groups, **attributes})
     x = helper.make_tensor_value_info("x", 1, ["b", given, *(f"d{k}" for k in range(len(sizes)))])
     graph = helper.make_graph([node], "g", [x], [helper.make_tensor_value_info("y", 1, None)], weights)
     domains = [helper.make_opsetid("", 17)]
@@ -70,4 +76,11 @@ def test_transposed(name: str, backend: str) -> None:
 @pytest.mark.parametrize("name", VOLUMES)
 def test_volumes(name: str, backend: str) -> None:
     session = agree(content("Conv", *VOLUMES[name]), backend)
+    assert set(session.backend_of(0)) <= {backend, "none"}
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("name", TRANSPOSED_VOLUMES)
+def test_transposed_volumes(name: str, backend: str) -> None:
+    session = agree(content("ConvTranspose", *TRANSPOSED_VOLUMES[name]), backend)
     assert set(session.backend_of(0)) <= {backend, "none"}
