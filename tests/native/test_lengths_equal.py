@@ -114,6 +114,34 @@ def test_lengths_of_one_name_are_one(folder: object, compiled: list[str]) -> Non
     same(1, 3, 6, 1)
 
 
+KEPT = """g (float[b, {n}, 6] x, float[b, p, 6] kept, float[b, t, 1] mask) => (float[b, m, 2] y) {{
+    zero = Constant<value = int64[1] {{0}}>() two = Constant<value = int64[1] {{2}}>()
+    three = Constant<value = int64[1] {{3}}>() rest = Constant<value = int64[1] {{-1}}>()
+    all = Concat<axis = 1>(kept, x) scaled = Mul(all, mask) shape = Shape(mask) ours = Slice(shape, zero, two)
+    split = Concat<axis = 0>(ours, rest, three) parts = Reshape(all, split)
+    whole = Concat<axis = 0>(ours, rest) rows = Reshape(parts, whole)
+    last = Constant<value = float[6, 2] {{1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5}}>() one = MatMul(scaled, last)
+    other = MatMul(rows, last) y = Add(one, other) }}"""
+"""A mask of what was kept and what is new, as decoders have it: it is as long as both together."""
+
+
+@pytest.mark.parametrize("n", ["n", "1"])
+def test_lengths_that_are_sums_of_others(n: str, folder: object, compiled: list[str]) -> None:
+    pytest.importorskip("onnx")
+    from tests.schema.onnx.graphs import load
+
+    made = load(KEPT.format(n=n))
+    native, cpu = (circlet.Session(made, backend=each) for each in ("native", "cpu"))
+    for b, count, kept in ((2, 4, 16), (3, 9, 2), (1, 7, 7), (2, 3, 1), (4, 5, 30)):
+        new = 1 if n == "1" else count
+        given = [floats(b, new, 6), floats(b, kept, 6), floats(b, kept + new, 1)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5)
+    assert len(compiled) == 1
+    assert {*native.backend_of(0)} == {"native"}
+    with pytest.raises(circlet.ExecutionError, match="MUL"):
+        native.invoke(0, [floats(2, 1, 6), floats(2, 3, 6), floats(2, 10, 1)])
+
+
 def test_lengths_that_are_not_equal_are_told(folder: object) -> None:
     session = circlet.Session(model(masked), backend="native")
     session.invoke(0, [floats(5, 4, 6), floats(5, 1, 1)])

@@ -3,8 +3,8 @@
 What is derived for the shapes of one run holds for all those that answer the questions asked on the way as these do;
 other ones are derived anew, up to a number of times.
 
-Lengths that have one name, or that an answer says are equal, are one in what is derived, so that products and quotients
-of them cancel.
+Lengths that have one name, or that an answer says are equal, are one in what is derived, and those that an answer says
+are sums of others are these, so that products and quotients of them cancel.
 
 Lengths of 1 are open as others are. They are fixed where what is derived would hold for 1 alone, as an axis of length 1
 may be spread over another one.
@@ -22,8 +22,9 @@ from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.length import Scope, ToldApart, is_late
 from circlet.runtime.ir.model import ABSENT, Model
 from circlet.runtime.ir.premises import Premises
-from circlet.runtime.ir.terms import LEAST, Symbol, Terms, replaced, solved, without_common
+from circlet.runtime.ir.terms import LEAST, Symbol
 from circlet.runtime.ir.types import Shape
+from circlet.runtime.passes.analyses.equalities import Sum, equalities
 from circlet.runtime.passes.analyses.specialize import MEMO_SIZE, General, Specialization, Specializer
 
 MOST_GENERAL = 16
@@ -141,11 +142,11 @@ class Generalizer:
 
     def _with_equal(self, index: int, shapes: tuple[Shape, ...], opened: _Open, premises: Premises
                     ) -> General | None:
-        """As `_derived`, with one length for those that have one name, and those that are assumed to be equal, if as
-        much can be told so."""
-        equal = self._named(index, shapes, opened)
+        """As `_derived`, with one length for those that have one name, and those that are assumed to be equal, and sums
+        for those that are assumed to be such, if as much can be told so."""
+        equal = {number: Sum((least,)) for number, least in self._named(index, shapes, opened).items()}
         found = self._derived(index, shapes, opened, premises, equal)
-        while found is not None and (more := _equal(found.scope)) != equal:
+        while found is not None and (more := equalities(found.scope)) != equal:
             other = self._derived(index, shapes, opened, premises, more)
             if other is None or other.spec.stop < found.spec.stop:
                 break
@@ -164,15 +165,16 @@ class Generalizer:
         return {number: least for number, least in found.items() if number != least}
 
     def _derived(self, index: int, shapes: tuple[Shape, ...], opened: _Open, premises: Premises,
-                 equal: Mapping[int, int]) -> General | None:
+                 equal: Mapping[int, Sum]) -> General | None:
         """What holds for these shapes, and others for which the premises hold and of which lengths, by number, are
-        equal to others."""
+        sums of others."""
         scope = Scope([shapes[position][axis] for position, axis in opened], premises)
         for number, length in premises.least.items():
             scope.decide(((1, (Symbol(number),)), (-length, ())), "<")  # assumed: it tells other runs from these
         for number, other in equal.items():
-            _ = scope.symbol(number) == scope.symbol(other)  # assumed: it tells other runs from these
-        symbols = {place: scope.symbol(equal.get(number, number)) for number, place in enumerate(opened)}
+            _ = scope.symbol(number) == other.of(scope)  # assumed: it tells other runs from these
+        symbols = {place: equal[number].of(scope) if number in equal else scope.symbol(number)
+                   for number, place in enumerate(opened)}
         if self._says_one(index, opened):
             _ = sum(symbols.values()) == len(symbols)  # assumed not to be so: code for that is made alone
         given = tuple(tuple(symbols.get((position, axis), size) for axis, size in enumerate(shape))
@@ -195,29 +197,6 @@ def _opened(case: Specialization) -> _Open:
     """The dimensions that are open in what a specialisation is a case of."""
     assert case.general is not None, "no length is open"
     return case.general.opened
-
-
-def _equal(scope: Scope) -> dict[int, int]:
-    """The numbers of open lengths that are assumed to be equal to others, with the least one of those."""
-    found: dict[int, int] = {}
-    held = [each.terms for each in scope.assumptions if each.relation == "==" and each.holds]
-    quotients = dict(filter(None, map(solved, held)))
-    for terms in (*held, *(replaced(each, quotients) for each in held)):
-        pair = _pair(terms)
-        if pair is not None and max(pair) < scope.opened:
-            one, other = sorted(found.get(number, number) for number in pair)
-            found = {**found, other: one} | {number: one for number, least in found.items() if least == other}
-    return {number: least for number, least in found.items() if number != least}
-
-
-def _pair(terms: Terms) -> tuple[int, int] | None:
-    """The numbers of two lengths that are equal where terms are 0, maybe times others; None where these are no such."""
-    if len(terms) != 2:
-        return None
-    match without_common(terms[:1], terms[1:]):
-        case ((factor, (Symbol(one),)),), ((other_factor, (Symbol(other),)),) if factor + other_factor == 0:
-            return one, other
-    return None
 
 
 def _first_computed(spec: Specialization) -> int:
