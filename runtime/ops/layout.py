@@ -11,7 +11,16 @@ from circlet.runtime.ir.length import is_late
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.position import clamped, is_empty, limited
 from circlet.runtime.ir.types import Activation, DType, Shape
-from circlet.runtime.ops.operands import agreed_shape, expect_rank, normalize_axis, replaced, scalar, vector
+from circlet.runtime.ops.operands import (
+    agreed,
+    agreed_shape,
+    expect_rank,
+    normalize_axis,
+    reaches,
+    replaced,
+    scalar,
+    vector,
+)
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -304,10 +313,12 @@ class SplitV(Op):
         axis = normalize_axis(scalar(args[2], "axis"), len(shape))
         pieces = vector(args[1], "size_splits", args.outputs)
         fixed = [size for size in pieces if size != -1]
-        free, rest = len(pieces) - len(fixed), shape[axis] - sum(fixed)
-        if min(fixed, default=0) < 0 or rest < 0 or free > 1 or (rest and not free):
+        free, whole = len(pieces) - len(fixed), sum(fixed)
+        if min(fixed, default=0) < 0 or free > 1 or not (
+                reaches(shape[axis], whole) if free else agreed(shape[axis], whole) is not None):
             raise ShapeError(f"size_splits: expected sizes that sum to {shape[axis]}, at most one of them -1, "
                              f"found {pieces}")
+        rest = shape[axis] - whole
         return tuple(replaced(shape, axis, rest if size == -1 else size) for size in pieces)
 
 

@@ -204,3 +204,28 @@ def test_parts_of_a_length_that_leave_their_axis(backend: str, folder: Path) -> 
         else:
             with pytest.raises(circlet.CircletError, match="MUL"):
                 session.run({"x": x, "from": [begin]})
+
+
+CHOSEN = """g (float[n, 4] x, float[n] score) => (float[k, 4] y) {
+    zero = Constant<value = float {0.0}>() is = Greater(score, zero) found = NonZero(is)
+    flat = Constant<value = int64[1] {-1}>() places = Reshape(found, flat) sizes = Constant<value = int64[2] {1, 2}>()
+    first, second = Split<axis = 0>(places, sizes) one = Gather(x, first) other = Gather(x, second)
+    weights = Constant<value = float[4, 4] {1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1}>()
+    turned = MatMul(other, weights) y = Concat<axis = 0>(one, turned) }"""
+"""What was found is cut into pieces, as where an exporter has written out a loop over it."""
+
+
+@pytest.mark.parametrize("backend", ["native", "cpu"])
+def test_pieces_of_what_is_found(backend: str, folder: Path, compiled: list[str]) -> None:
+    session = circlet.Session(load(CHOSEN, 17), backend)
+    weights = np.float32([1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1]).reshape(4, 4)
+    for rows in (9, 20, 3, 50):
+        x, score = floats(rows, 4), -np.ones(rows, np.float32)
+        places = np.sort(np.random.default_rng(rows).permutation(rows)[:3])
+        score[places] = 1
+        expected = np.concatenate([x[places[:1]], x[places[1:]] @ weights])
+        np.testing.assert_allclose(session.run({"x": x, "score": score})["y"], expected, rtol=1e-5)
+    assert len(compiled) <= 1
+    score[places[0]] = -1
+    with pytest.raises(circlet.CircletError, match="size_splits: expected sizes that sum to 2"):
+        session.run({"x": x, "score": score})
