@@ -317,7 +317,8 @@ class BroadcastTo(Op):
         shape, target = args[0].shape, sizes(args[1], "shape")
         aligned = (1,) * (len(target) - len(shape)) + shape
         if len(aligned) != len(target) or any(
-                may_differ(a, 1) and a not in (b, 1) for a, b in zip(aligned, target, strict=True)):
+                may_differ(a, 1) and a not in (b, 1) and agreed(a, b) is None
+                for a, b in zip(aligned, target, strict=True)):
             raise ShapeError(f"cannot broadcast {shape} to {target}")
         return (target,)
 

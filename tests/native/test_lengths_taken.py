@@ -229,3 +229,26 @@ def test_pieces_of_what_is_found(backend: str, folder: Path, compiled: list[str]
     score[places[0]] = -1
     with pytest.raises(circlet.CircletError, match="size_splits: expected sizes that sum to 2"):
         session.run({"x": x, "score": score})
+
+
+SPREAD = """g (float[n, 4] x, float[n] score, float[m, 4] like) => (float[m, 4] y) {
+    zero = Constant<value = float {0.0}>() is = Greater(score, zero) found = NonZero(is)
+    flat = Constant<value = int64[1] {-1}>() places = Reshape(found, flat) rows = Gather(x, places)
+    sizes = Shape(like) wide = Expand(rows, sizes) y = Mul(wide, like) }"""
+"""What was found is as long as another input, or spread over it if it is a single one."""
+
+
+@pytest.mark.parametrize("backend", ["native", "cpu"])
+def test_what_is_found_is_spread(backend: str, folder: Path, compiled: list[str]) -> None:
+    session = circlet.Session(load(SPREAD, 17), backend)
+    for rows, count in ((9, 4), (20, 7), (30, 2), (8, 8)):
+        x, score, like = floats(rows, 4), -np.ones(rows, np.float32), floats(count, 4)
+        score[-count:] = 1
+        np.testing.assert_array_equal(session.run([x, score, like])["y"], x[-count:] * like)
+    assert len(compiled) <= 1
+    assert set(session.backend_of(0)) <= {backend, "none"}
+    score[-count:-1] = -1
+    np.testing.assert_array_equal(session.run([x, score, like])["y"], x[-1:] * like)
+    score[-2] = 1
+    with pytest.raises(circlet.CircletError, match="BROADCAST"):
+        session.run([x, score, like])

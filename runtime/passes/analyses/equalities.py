@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.terms import Symbol, Terms, replaced, solved, without_common
@@ -65,7 +66,7 @@ def _sum(terms: Terms, pairs: Mapping[int, int], opened: int) -> tuple[int, Sum]
     """A length, by number, and the sum that it is where terms are 0; None where there is no such."""
     factors: Counter[int] = Counter()
     more = 0
-    for factor, atoms in terms:
+    for factor, atoms in chain(*without_common(terms[:1], terms[1:])) if len(terms) > 1 else ():
         match atoms:
             case ():
                 more = factor
