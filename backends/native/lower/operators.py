@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from math import prod
@@ -134,16 +134,25 @@ class OperatorLowering:
 
     def with_told(self) -> OperatorLowering:
         """The same with parameters of its rule that only the run tells as the lengths that it computes."""
-        told, call = self.spec.told.values, self.call()
+        told = self.spec.told.values
         if not any(each in told for each in self.operator.inputs):
             return self
-        rule = rule_of(call)
-        if isinstance(rule, str):
-            return self
+        parameters = self._parameters()
         return replace(self, inputs=tuple(
             self.function.constant(told[tensor], each.dtype) if each is not None and tensor in told and (
-                position in rule.parameters) else each
+                position in parameters) else each
             for position, (tensor, each) in enumerate(zip(self.operator.inputs, self.inputs, strict=True))))
+
+    def _parameters(self) -> Collection[int]:
+        """The inputs that its rule or, of a group, the rules of members need to know."""
+        op = self.operator.op
+        if not isinstance(op, Fused):
+            rule = rule_of(self.call())
+            return () if isinstance(rule, str) else rule.parameters
+        members = zip(op.members, map(rule_of, op.calls_at(self.place)), strict=True)
+        read = {member.operator.inputs[position] for member, rule in members if isinstance(rule, Rule)
+                for position in rule.parameters}
+        return [position for position, tensor in enumerate(self.operator.inputs) if tensor in read]
 
     def rule(self) -> Rule[Op] | str:
         """The operator's native rule or, where the host computes it, why."""

@@ -245,11 +245,10 @@ def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
 
 def _lower(o: OperatorLowering) -> Sequence[Value]:
     """Emits an operator; gives its results."""
-    op = o.operator.op
+    op, o = o.operator.op, o.with_told()
     if isinstance(op, Fused):
         o.function.note(o.describe())
         return _apart(o, lambda o: (GroupLowering(o, op).lower(),))
-    o = o.with_told()
     rule: Rule[Op] | str
     if type(op) in CONTROL_FLOW:
         refused = refuses(o.subgraphs.executors, taken(o.spec, o.operator), given(o.spec, o.operator), o.spec.scope,

@@ -187,10 +187,11 @@ class Generalizer:
 
 
 def _stops_at_sizes(spec: Specialization) -> bool:
-    """Whether what is known ends at an operator of which only the run tells sizes or parts."""
+    """Whether what is known ends at an operator, or a group of some, of which only the run tells sizes or parts."""
     operator = spec.subgraph.operators[spec.stop]
-    return any(tensor not in spec.known for position, tensor in enumerate(operator.inputs) if tensor != ABSENT
-               and position in operator.op.sizes | operator.op.parts_from)
+    members = operator.op.joined() or ((operator.op, operator.inputs, operator.outputs),)
+    return any(tensor not in spec.known for op, inputs, _ in members for position, tensor in enumerate(inputs)
+               if tensor != ABSENT and position in op.sizes | op.parts_from)
 
 
 def _opened(case: Specialization) -> _Open:

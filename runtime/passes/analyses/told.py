@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import cached_property
 from math import prod
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -113,14 +114,16 @@ class Teller:
             operator: the operator.
             operands: its inputs, given values by tensor.
         """
-        sizes, parts = ([each for position, each in enumerate(operator.inputs) if position in positions
-                         and each != ABSENT and each not in self._known]
-                        for positions in (operator.op.sizes, operator.op.parts_from))
+        members = operator.op.joined() or ((operator.op, operator.inputs, operator.outputs),)
+        given = {*operator.inputs} - {ABSENT, *self._known}
+        sizes, parts = ([tensor for op, inputs, _ in members for position, tensor in enumerate(inputs)
+                         if position in among(op) and tensor in given]
+                        for among in (attrgetter("sizes"), attrgetter("parts_from")))
         before, premises = self.told, self._scope.premises
         with self._scope.tentatively() as keep:
             for each in sizes:
                 self._follow(each)
-                self._tell(each, max(operator.op.least_size, premises.told))
+                self._tell(each, max(*(op.least_size for op, _, _ in members), premises.told))
             for each in parts:
                 self._tell(each, premises.told_part, None if premises.promises else self._sized)
             values = {each: self.told.values[each] for each in (*sizes, *parts) if each in self.told.values}
