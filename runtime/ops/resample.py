@@ -13,7 +13,7 @@ import numpy as np
 from circlet.runtime.ir.length import is_length, is_open
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.operands import integer
+from circlet.runtime.ops.operands import integer, reaches
 from circlet.runtime.records import dataclass
 
 
@@ -87,7 +87,7 @@ def scaled(length: int, factor: float) -> int:
     if not is_length(length):
         return floor(float(np.float32(length) * np.float32(factor)))
     found = fraction_of(factor)
-    if found is None or length * found.numerator > _EXACT:
+    if found is None or not reaches(_EXACT - length * found.numerator, 0):
         raise Unknown
     return length * found.numerator // found.denominator
 

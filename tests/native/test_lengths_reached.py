@@ -115,3 +115,29 @@ def test_what_is_taken_is_planned(folder: Path, tmp_path: Path) -> None:
     for found, expected in zip(session.invoke(0, values), first, strict=True):
         check(found, expected, None)
     assert is_prepared(session)
+
+
+SQUARED = """g (float[b, n, 3] x) => (float[b, 3, m, k] y) {
+    sizes = Shape(x) at = Constant<value = int64 {1}>() n = Gather(sizes, at) real = Cast<to = 1>(n)
+    half = Constant<value = float {0.5}>() side = Pow(real, half) whole = Cast<to = 7>(side)
+    first = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>()
+    row = Unsqueeze(whole, first) b = Slice(sizes, first, one) three = Constant<value = int64[1] {3}>()
+    shape = Concat<axis = 0>(b, three, row, row) turned = Transpose<perm = [0, 2, 1]>(x)
+    image = Reshape(turned, shape) twice = Constant<value = float[4] {1.0, 1.0, 2.0, 2.0}>()
+    up = Resize<coordinate_transformation_mode = "align_corners", mode = "linear">(image, "", twice)
+    more = Resize<coordinate_transformation_mode = "half_pixel", mode = "linear">(up, "", twice)
+    y = Resize<coordinate_transformation_mode = "asymmetric", mode = "nearest", nearest_mode = "floor">(
+        more, "", twice) }"""
+"""Squares of as many elements as a dense prediction of a transformer has tokens, and what is made of them."""
+
+
+def test_sides_of_squares_are_scaled(folder: Path, compiled: list[str]) -> None:
+    pytest.importorskip("onnx")
+    from tests.schema.onnx.graphs import load
+
+    native, cpu = (circlet.Session(load(SQUARED, 17), each) for each in ("native", "cpu"))
+    for b, side in ((2, 4), (1, 7), (3, 2), (2, 12)):
+        x = floats(b, side * side, 3)
+        check(native.invoke(0, [x])[0], cpu.invoke(0, [x])[0], 1e-5)
+    assert len(compiled) == 1
+    assert {*native.backend_of(0)} <= {"native", "none"}

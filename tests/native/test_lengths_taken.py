@@ -218,7 +218,7 @@ CHOSEN = """g (float[n, 4] x, float[n] score) => (float[k, 4] y) {
 @pytest.mark.parametrize("backend", ["native", "cpu"])
 def test_pieces_of_what_is_found(backend: str, folder: Path, compiled: list[str]) -> None:
     session = circlet.Session(load(CHOSEN, 17), backend)
-    weights = np.float32([1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1]).reshape(4, 4)
+    weights = np.array([1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1], np.float32).reshape(4, 4)
     for rows in (9, 20, 3, 50):
         x, score = floats(rows, 4), -np.ones(rows, np.float32)
         places = np.sort(np.random.default_rng(rows).permutation(rows)[:3])
