@@ -185,11 +185,22 @@ def one_hot_16(node: Node) -> Value:
 @layer("Eye", since=9)
 def eye(node: Node) -> Value:
     """A matrix of zeros with ones on a diagonal."""
+    if any(node[k].data is None for k in range(2)) and node.get(3) is None:
+        return _computed_eye(node)
     rows, columns, diagonal = (node.value(k, name) for k, name in enumerate(("rows", "columns", "diagonal")))
     batch = node.values(3, "batch_shape") if node.get(3) is not None else ()
     node.bounded(max(rows, 1) * max(columns, 1) * prod(batch))
     matrix = np.eye(rows, columns, diagonal, node.dtype("output_type").numpy)
     return constant(np.broadcast_to(matrix, (*batch, rows, columns)).copy(), name=node.layer.name)
+
+
+def _computed_eye(node: Node) -> Value:
+    """One of as many rows and columns as a run tells."""
+    g, zero, one = node.graph, c.number(0, DType.INT64), c.number(1, DType.INT64)
+    rows, columns, diagonal = (c.cast(g, scalar(node, k), DType.INT64) for k in range(3))
+    rows, columns = (g.apply(shape.Range(), zero, each, one) for each in (rows, columns))
+    found = c.equal(g, columns, c.unsqueeze(g, c.add(g, rows, diagonal), [1]))
+    return c.cast(g, found, node.dtype("output_type"))
 
 
 @layer("NonZero", since=3)

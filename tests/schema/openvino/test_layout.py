@@ -88,6 +88,9 @@ SHAPES = [
     Case("one_hot", lambda x: op.one_hot(x, const(4), const(2.0), const(-1.0), 1), [np.array([[0, 3], [5, 1]], i64)]),
     Case("non_zero", lambda x: op.non_zero(x, "i32"), [np.array([[0, 1, 2], [3, 0, 0]], f32)]),
     Case("eye", lambda x: op.add(op.eye(const(3), const(4), const(1), "f32"), x), [np.array(0, f32)]),
+    *(Case(f"eye_{diagonal}", lambda n, x, diagonal=diagonal: op.eye(
+        n, op.gather(op.shape_of(x), const(1), const(0)), const(diagonal), "i32"), [np.array(5, i64), X])
+      for diagonal in (0, 2, -1)),
 ]
 INDICES = [
     Case("gather", lambda x, i: op.gather(x, i, const(-1)), [X, ROWS]),
