@@ -70,7 +70,7 @@ def _result_name(network: Network, number: int) -> str:
     source = network.layers[edge.source]
     position, port = next((k, each) for k, each in enumerate(source.outputs) if each.id == edge.source_port)
     given = layer.element.get("output_names", "").split(",")[0].strip()
-    return given if given and not port.names else name_of(source, port, position)
+    return given if given and (given in port.names or not port.names) else name_of(source, port, position)
 
 
 def _unique(name: str, taken: Mapping[str, int]) -> str:

@@ -151,5 +151,8 @@ def _declared(node: Node, value: Value, port: Port, position: int) -> Value:
 
 
 def name_of(layer: Layer, port: Port, position: int) -> str:
-    """What the value of an output is called: as its tensor, or else as the layer."""
-    return port.names[0] if port.names else layer.name if len(layer.outputs) == 1 else f"{layer.name}:{position}"
+    """What the value of an output is called: as its tensor, of whose names that of the layer is taken before others, or
+    else as the layer."""
+    if not port.names:
+        return layer.name if len(layer.outputs) == 1 else f"{layer.name}:{position}"
+    return layer.name if layer.name in port.names else port.names[0]

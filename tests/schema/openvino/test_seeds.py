@@ -82,6 +82,16 @@ def test_names(tmp_path: Path) -> None:
     assert list(session.run({"parameter_0": [2, 2]})) == ["positive"]
 
 
+@pytest.mark.parametrize(("change", "named"), [
+    (('<port id="1"><dim>2', '<port id="1" names="other,relu_3"><dim>2'), "relu_3"),
+    (('<port id="1"><dim>2', '<port id="1" names="other,y"><dim>2'), "y"),
+], ids=["layer", "result"])
+def test_of_several_names(change: tuple[str, str], named: str) -> None:
+    """That of the layer, or the one that the result is given, where it is among those of the tensor."""
+    content = text.relu().replace(*change).replace('type="Result"', 'type="Result" output_names="y"')
+    assert list(circlet.Session(circlet.load(content.encode(), WEIGHTS), backend="cpu").outputs) == [named]
+
+
 def test_weights_of_other_formats() -> None:
     with pytest.raises(circlet.InputError, match="only models of OpenVINO"):
         circlet.load(b"\x1c\x00\x00\x00TFL3", b"")
