@@ -142,6 +142,26 @@ def test_lengths_that_are_sums_of_others(n: str, folder: object, compiled: list[
         native.invoke(0, [floats(2, 1, 6), floats(2, 3, 6), floats(2, 10, 1)])
 
 
+def product(g: Graph) -> Sequence[Value]:
+    """Rows of any length, which must be that of the columns that they are multiplied by, and a sum of them."""
+    x = g.builder.input("x", DType.FLOAT32, (-1, -1))
+    y = g(BatchMatMul(), g(Mul(), x, x), g.builder.constant(floats(6, 5)))
+    return [y, g(BatchMatMul(), g(Add(), x, x), g.builder.constant(floats(6, 3)))]
+
+
+def test_lengths_that_must_be_a_number(folder: object, compiled: list[str]) -> None:
+    made = model(product)
+    native, cpu = (circlet.Session(made, backend=each) for each in ("native", "cpu"))
+    for n in (7, 2, 33, 1):
+        given = [floats(n, 6)]
+        for found, expected in zip(*(each.invoke(0, given) for each in (native, cpu)), strict=True):
+            check(found, expected, 1e-5)
+    assert len(compiled) == 1
+    assert {*native.backend_of(0)} == {"native"}
+    with pytest.raises(circlet.ExecutionError, match="BATCH_MATMUL"):
+        native.invoke(0, [floats(7, 5)])
+
+
 def test_lengths_that_are_not_equal_are_told(folder: object) -> None:
     session = circlet.Session(model(masked), backend="native")
     session.invoke(0, [floats(5, 4, 6), floats(5, 1, 1)])

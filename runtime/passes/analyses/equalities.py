@@ -26,12 +26,20 @@ class Sum:
         return sum(map(scope.symbol, self.numbers), self.more)
 
 
+def fixed_lengths(scope: Scope) -> tuple[int, ...]:
+    """The numbers of open lengths that are assumed to be some number each."""
+    found = []
+    for terms in _held(scope):
+        match _simplified(terms):
+            case ((_, (Symbol(number),)), (_, ())) | ((_, ()), (_, (Symbol(number),))) if number < scope.opened:
+                found.append(number)
+    return tuple(dict.fromkeys(found))
+
+
 def equalities(scope: Scope) -> dict[int, Sum]:
     """The numbers of open lengths that are assumed to be equal to others, with the least one of those, or to be sums of
     some of those that are not, as the mask of a decoder is as long as what it has kept and what is new."""
-    held = [each.terms for each in scope.assumptions if each.relation == "==" and each.holds]
-    quotients = dict(filter(None, map(solved, held)))
-    held += [replaced(each, quotients) for each in held]
+    held = _held(scope)
     pairs = _pairs(held, scope.opened)
     sums: dict[int, Sum] = {}
     for terms in held:
@@ -39,6 +47,18 @@ def equalities(scope: Scope) -> dict[int, Sum]:
         if found is not None and found[0] not in sums and not _are_entangled(*found, sums):
             sums[found[0]] = found[1]
     return {number: sums.get(least, Sum((least,))) for number, least in pairs.items()} | sums
+
+
+def _held(scope: Scope) -> list[Terms]:
+    """What is assumed to be 0, also with what quotients are."""
+    held = [each.terms for each in scope.assumptions if each.relation == "==" and each.holds]
+    quotients = dict(filter(None, map(solved, held)))
+    return [*held, *(replaced(each, quotients) for each in held)]
+
+
+def _simplified(terms: Terms) -> Terms:
+    """Terms without the factors that all of them have."""
+    return tuple(chain(*without_common(terms[:1], terms[1:]))) if len(terms) > 1 else ()
 
 
 def _pairs(held: Iterable[Terms], opened: int) -> dict[int, int]:
@@ -66,7 +86,7 @@ def _sum(terms: Terms, pairs: Mapping[int, int], opened: int) -> tuple[int, Sum]
     """A length, by number, and the sum that it is where terms are 0; None where there is no such."""
     factors: Counter[int] = Counter()
     more = 0
-    for factor, atoms in chain(*without_common(terms[:1], terms[1:])) if len(terms) > 1 else ():
+    for factor, atoms in _simplified(terms):
         match atoms:
             case ():
                 more = factor

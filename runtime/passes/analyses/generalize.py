@@ -6,6 +6,8 @@ other ones are derived anew, up to a number of times.
 Lengths that have one name, or that an answer says are equal, are one in what is derived, and those that an answer says
 are sums of others are these, so that products and quotients of them cancel.
 
+Lengths that must be what an operator asks for, as of rows that are multiplied by a matrix, are fixed.
+
 Lengths of 1 are open as others are. They are fixed where what is derived would hold for 1 alone, as an axis of length 1
 may be spread over another one.
 """
@@ -24,7 +26,7 @@ from circlet.runtime.ir.model import ABSENT, Model
 from circlet.runtime.ir.premises import Premises
 from circlet.runtime.ir.terms import LEAST, Symbol
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.passes.analyses.equalities import Sum, equalities
+from circlet.runtime.passes.analyses.equalities import Sum, equalities, fixed_lengths
 from circlet.runtime.passes.analyses.specialize import MEMO_SIZE, General, Specialization, Specializer
 
 MOST_GENERAL = 16
@@ -48,6 +50,8 @@ class Generalizer:
         self._found: dict[tuple[int, tuple[Shape, ...]], list[General]] = {}
         self._told_apart: set[tuple[int, int, int]] = set()
         """Subgraph, input and axis where length 1 takes code of its own."""
+        self._fixed: set[tuple[int, int, int, int]] = set()
+        """Subgraph, input, axis and a length for which nothing holds that holds for others."""
         self.at = lru_cache(MEMO_SIZE)(self._at)
         """`at(subgraph, input_shapes) -> Specialization`, with `general` where dimensions are open."""
 
@@ -73,6 +77,11 @@ class Generalizer:
             general = self._derive(index, shapes, opened)
         except ToldApart as found:
             return self._apart(index, shapes, opened, found.numbers)
+        asked = () if general is None else fixed_lengths(general.scope)
+        if asked:
+            self._fixed.update((index, *opened[number], lengths[number]) for number in asked)
+            self.at.cache_clear()
+            return self.at(index, shapes)
         if general is not None:
             general = replace(general, stop=min(general.stop, alone.stop))
             if _agrees(general.case(lengths), alone):
@@ -103,15 +112,16 @@ class Generalizer:
         return self._derive(case.index, shapes, _opened(case))
 
     def _opened(self, index: int, shapes: tuple[Shape, ...]) -> _Open:
-        """The dimensions that the model does not fix, or that differ from what it fixes, but for those of nothing, and
-        of 1 where that takes code of its own."""
+        """The dimensions that the model does not fix, or that differ from what it fixes, but for those of nothing, of 1
+        where that takes code of its own, and of what operators ask for."""
         subgraph = self._model.subgraphs[index]
         found: list[tuple[int, int]] = []
         for position, (tensor, shape) in enumerate(zip(subgraph.inputs, shapes, strict=True)):
             declared = subgraph.tensors[tensor].signature
             found += [(position, axis) for axis, size in enumerate(shape)
                       if size >= LEAST and (len(declared) != len(shape) or declared[axis] != size)
-                      and (size > 1 or (index, position, axis) not in self._told_apart)]
+                      and (size > 1 or (index, position, axis) not in self._told_apart)
+                      and (index, position, axis, size) not in self._fixed]
         return tuple(found)
 
     def _says_one(self, index: int, opened: _Open) -> bool:
