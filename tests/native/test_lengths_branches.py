@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +24,9 @@ from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.ops.unary import Relu
 from tests.exec import graphs
 from tests.native.test_lengths import Graph, floats
+from tests.native.test_plans import is_prepared
 from tests.needs import NATIVE
+from tests.ops.cases import check
 
 pytestmark = NATIVE
 Write = Callable[[Graph, Value], Sequence[Value]]
@@ -214,3 +217,30 @@ def test_what_is_turned_around_is_not_written_over_itself(rows: int) -> None:
     for sign in (1, -1):
         given = sign * np.abs(floats(5, 4))
         graphs.assert_equal(native.invoke(0, [given]), cpu.invoke(0, [given]))
+
+
+RATES = """g (float[n, k] x, bool flag) => (float[n, 2] y) {
+    y = If(flag)<then_branch = wide () => (float[n, 2] one) {
+        w = Constant<value = float[4, 2] {1, 2, 3, 4, 5, 6, 7, 8}>() wide_x = Tanh(x) one = MatMul(wide_x, w) },
+                 else_branch = narrow () => (float[n, 2] other) {
+        v = Constant<value = float[3, 2] {8, 7, 6, 5, 4, 3}>() other = MatMul(x, v) }> }"""
+"""As a detector of voices has a branch for each rate, of windows as long as that has them."""
+
+
+def test_the_only_branch_that_can_be_computed(folder: Path, compiled: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    from tests.schema.onnx.graphs import parse
+
+    path = tmp_path / "model.onnx"
+    path.write_bytes(parse(RATES, 17))
+    native, cpu = (circlet.Session(path, each) for each in ("native", "cpu"))
+    for n, is_wide in ((5, True), (2, False), (9, True), (1, False), (7, False), (1, True)):
+        given = [floats(n, 4 if is_wide else 3), np.array(is_wide)]
+        check(native.run(given)["y"], cpu.run(given)["y"], 1e-5)
+    assert len(compiled) == 2
+    for n, is_wide in ((5, True), (4, False)):
+        with pytest.raises(circlet.CircletError, match=r"MATMUL|FULLY_CONNECTED"):
+            native.run([floats(n, 3 if is_wide else 4), np.array(is_wide)])
+    second = circlet.Session(path, "native")
+    second.run([floats(6, 4), np.array(True)])
+    assert is_prepared(second)

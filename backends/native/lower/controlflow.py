@@ -53,12 +53,14 @@ def is_scalar(value: Value) -> bool:
 
 
 def taken(spec: Specialization, operator: Operator) -> Op:
-    """What an operator does: where it is known before the run which branch is taken, it calls that one."""
+    """What an operator does: where it is known before the run which branch is taken, or no other one can be computed,
+    it calls that one."""
     op = operator.op
-    selector = spec.known.get(operator.inputs[0]) if isinstance(op, Branch) else None
-    if not isinstance(op, Branch) or selector is None:
+    if not isinstance(op, Branch):
         return op
-    return CallSubgraph(op.branches()[op.select(int(selector.item()))])
+    selector = spec.known.get(operator.inputs[0])
+    chosen = spec.told.taken.get(operator) if selector is None else op.select(int(selector.item()))
+    return op if chosen is None else CallSubgraph(op.branches()[chosen])
 
 
 def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...], scope: Scope | None,
@@ -192,6 +194,8 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
     assert selector is not None
     call = taken(o.spec, o.operator)
     if isinstance(call, CallSubgraph):
+        if o.operator.inputs[0] not in o.spec.known:
+            o.function.leave_where(_is_other(e, selector.scalar(e), o.spec.told.taken[o.operator], len(op.branches())))
         (emit,) = _invoked(o, call, operands)
         with o.function.indented(f"{o.describe()} @{call.subgraph}"):
             return emit()
@@ -241,6 +245,16 @@ def _dispatch(e: Emitter, selector: ir.Value, blocks: Sequence[ir.Block]) -> Non
     switch = e.builder.switch(selector, blocks[-1])
     for number, block in enumerate(blocks[:-1]):
         switch.add_case(ir.Constant(selector.type, number), block)
+
+
+def _is_other(e: Emitter, selector: ir.Value, branch: int, count: int) -> ir.Value:
+    """Whether a selector, i1 or i32, names another branch than one; the last one takes all other numbers."""
+    if selector.type == ir.IntType(1):
+        return e.builder.not_(selector) if branch == 0 else selector
+    last = ir.Constant(selector.type, count - 1)
+    if branch == count - 1:
+        return e.builder.icmp_unsigned("<", selector, last)
+    return e.builder.icmp_signed("!=", selector, ir.Constant(selector.type, branch))
 
 
 def _met(e: Emitter, kind: ir.Type, arrivals: Sequence[tuple[ir.Value, ir.Block]]) -> ir.Value:

@@ -277,6 +277,13 @@ class Specializer:
         """The shapes of what subgraphs give that an operator invokes. If they do not follow otherwise, these know
         numbers as lengths that sizes follow from in them."""
         passed = dict(teller.told.passed.get(operator, ()))
+        if isinstance(operator.op, Branch) and operator.inputs[0] not in values:
+            given = entry((shapes[each] or () for each in invoked_with(operator)), tuple(passed.items()))
+            only = self._only_branch(operator.op, given, so_far.scope)
+            if only is not None:
+                found = self.callee(operator.op.branches()[only], given, so_far.scope, takes_late=True).output_shapes
+                teller.take(operator, only)
+                return found
         with suppress(Unknown, *FAULTS):
             return self._invoked(so_far, operator, shapes, values, tuple(passed.items()))
         wanted = self._passed_on(so_far.subgraph, operator, shapes, self._sized)
@@ -331,6 +338,32 @@ class Specializer:
                            scope)
             keep()
             return found
+
+    def _only_branch(self, op: Branch, inputs: tuple[Shape, ...], scope: Scope | None) -> int | None:
+        """The branch, by number, that is the only one which can be computed for these inputs; None if there are more,
+        or none."""
+        left = [number for number, each in enumerate(op.branches()) if not self._fails(each, inputs, scope)]
+        return left[0] if len(left) == 1 < len(op.branches()) else None
+
+    def _fails(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None) -> bool:
+        """Whether a subgraph cannot be computed for any inputs of these shapes, for which an operator is in error."""
+        try:
+            spec = self.within(index, inputs, scope)
+        except (ExecutionError, LimitError):
+            return True
+        if spec.is_static or spec.scope is None:
+            return False
+        operator = spec.subgraph.operators[spec.stop]
+        given = [spec.shapes[each] for each in operator.inputs if each != ABSENT]
+        if operator.op.callees() or any(shape is None or any(map(is_late, shape)) for shape in given):
+            return False
+        try:
+            operator.op.infer(self._operands(spec, operator, list(spec.shapes), spec.known))
+        except Unknown:
+            return False
+        except FAULTS:
+            return True
+        return False
 
     def within(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None) -> Specialization:
         """As `at`, where lengths differ from run to run: the subgraph may compute some if its shapes are fixed, too."""

@@ -40,9 +40,12 @@ class Told:
     than the length may be is left to frames for any values."""
     passed: Mapping[Operator, Values]
     """What is known of operands to the subgraphs that an operator invokes."""
+    taken: Mapping[Operator, int]
+    """The branch that an operator is taken to choose, by number, as no other one can be computed. Code leaves a run
+    that chooses another one, which has the error."""
 
 
-NOTHING = Told({}, {}, {})
+NOTHING = Told({}, {}, {}, {})
 
 
 def sized(subgraph: Subgraph, invoked: Callable[[int], Collection[int]] = lambda index: ()) -> frozenset[int]:
@@ -214,6 +217,13 @@ class Teller:
         if values:
             self.told = replace(self.told, passed={**self.told.passed, operator: values})
         return values
+
+    def take(self, operator: Operator, branch: int) -> None:
+        """Takes an operator to choose a branch; there is a length that says for how much room there is, as code leaves
+        a run by asking for some."""
+        if not self._scope.capacities:
+            self._scope.capacity()
+        self.told = replace(self.told, taken={**self.told.taken, operator: branch})
 
     @cached_property
     def _sized(self) -> frozenset[int]:
