@@ -96,6 +96,8 @@ def result_shapes(op: Op, given: Sequence[Outline | None], count: int, open_shap
             found += list(_tried(op, [partial(_aligned, given, count, call)]))[:1]
     except Unknown:
         found = []
+    if len(found) == 1 and (shape := open_shape(op, given)) is not None:
+        return (shape,) * count
     if not found:
         shape = open_shape(op, given)
         return _bounded(op, given, count, call) if shape is None and None not in shapes else (shape,) * count

@@ -65,6 +65,17 @@ def _highest(op: Op, inputs: Sequence[Given]) -> Shape | None:
     return None if -1 in ranks else (-1,) * max(ranks)
 
 
+def _concatenated(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """What any input has, but along the axis the sum."""
+    assert isinstance(op, layout.Joining)
+    shapes = [shape for shape in map(_shape, inputs) if shape is not None]
+    if len(shapes) < len(inputs) or len({*map(len, shapes)}) != 1:
+        return None
+    axis = op.along % max(len(shapes[0]), 1)
+    return tuple((-1 if -1 in sizes else sum(sizes)) if k == axis else max(sizes)
+                 for k, sizes in enumerate(zip(*shapes, strict=True)))
+
+
 def _sliced(op: Op, inputs: Sequence[Given]) -> Shape | None:
     assert isinstance(op, layout.StridedSlice)
     shape = _shape(inputs[0])
@@ -111,6 +122,8 @@ RANKS: dict[type[Op], Rule] = {
     index.Where: _found,
     index.ScatterNd: _named(2),
     matmul.BatchMatMul: _highest,
+    layout.Concatenation: _concatenated,
+    layout.StablehloConcatenate: _concatenated,
     layout.Slice: _same(0),
     layout.StridedSlice: _sliced,
     layout.Split: _same(1),

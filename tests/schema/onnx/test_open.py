@@ -54,6 +54,14 @@ LISTED = """g (float[n, 3] x) => (float[m, 3] y) {
         tail = Slice(list, start, shape) next = Concat<axis = 0>(head, row, tail) }> }"""
 """As OpenVINO spells what TensorFlow's lists are: sizes of which some follow from shapes, and one from an index."""
 
+INDEXED = """g (float[b, n, 3] x, int64[b, 5] at) => (float[b, 5, 3] y) {
+    sizes = Shape(x) zero = Constant<value = int64 {0}>() one = Constant<value = int64 {1}>()
+    b = Gather(sizes, zero) rows = Range(zero, b, one) last = Constant<value = int64[1] {-1}>()
+    column = Unsqueeze(rows, last) both = Max(column, at) shape = Shape(both) wide = Expand(column, shape)
+    first = Unsqueeze(wide, last) second = Unsqueeze(at, last) places = Concat<axis = -1>(first, second)
+    y = GatherND(x, places) }"""
+"""As PyTorch's exporter writes x[arange(b)[:, None], at]: what is joined has lengths that only one part knows."""
+
 SAMPLED = """g (float[b, 1, h, w] x, float[b, c, k] places) => (float[b, 1, 1, 1] y) {
     one = Constant<value = int64[1] {1}>() two = Constant<value = int64[1] {2}>() sizes = Shape(places)
     zero = Constant<value = int64[1] {0}>() three = Constant<value = int64[1] {3}>() b = Slice(sizes, zero, one)
@@ -163,6 +171,12 @@ def grown(length: int) -> Case:
     rows = state @ np.arange(1, 16, dtype=np.float32).reshape(5, 3)
     inputs = {"x": np.ones((2, 2), np.float32), "n": np.int64(length)}
     return Case(f"grown to {length}", GROWN, inputs, [np.stack([rows, rows])])
+
+
+def indexed(length: int) -> Case:
+    x = np.arange(6 * length, dtype=np.float32).reshape(2, length, 3)
+    at = np.arange(10).reshape(2, 5) * 3 % length
+    return Case(f"rows of {length}, by axis", INDEXED, {"x": x, "at": at}, [x[np.arange(2)[:, None], at]])
 
 
 def sampled(length: int) -> Case:
@@ -286,7 +300,7 @@ def recurrent(length: int) -> Case:
 
 
 CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched, boxed, mirrored,
-         scored, grown, sampled, transformed, bagged)
+         scored, grown, sampled, transformed, bagged, indexed)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
