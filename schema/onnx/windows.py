@@ -45,6 +45,14 @@ class Windows:
         return [(before, after + more) for before, after, more
                 in zip(self.before, self.after, self.more, strict=True)]
 
+    def along(self, axis: int) -> Windows:
+        """Those that slide over one axis, a single element wide along the others."""
+        def alone(numbers: tuple[int, ...], other: int) -> tuple[int, ...]:
+            return tuple(each if k == axis else other for k, each in enumerate(numbers))
+
+        return replace(self, size=alone(self.size, 1), stride=alone(self.stride, 1), dilation=alone(self.dilation, 1),
+                       before=alone(self.before, 0), after=alone(self.after, 0), more=alone(self.more, 0))
+
     @property
     def is_open(self) -> bool:
         """Whether open lengths tell the padding."""
