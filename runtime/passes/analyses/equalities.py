@@ -51,14 +51,14 @@ def equalities(scope: Scope) -> dict[int, Sum]:
 
 def _held(scope: Scope) -> list[Terms]:
     """What is assumed to be 0, also with what quotients are."""
-    held = [each.terms for each in scope.assumptions if each.relation == "==" and each.holds]
+    held = [_simplified(each.terms) for each in scope.assumptions if each.relation == "==" and each.holds]
     quotients = dict(filter(None, map(solved, held)))
     return [*held, *(replaced(each, quotients) for each in held)]
 
 
 def _simplified(terms: Terms) -> Terms:
     """Terms without the factors that all of them have."""
-    return tuple(chain(*without_common(terms[:1], terms[1:]))) if len(terms) > 1 else ()
+    return tuple(chain(*without_common(terms[:1], terms[1:]))) if len(terms) > 1 else terms
 
 
 def _pairs(held: Iterable[Terms], opened: int) -> dict[int, int]:
