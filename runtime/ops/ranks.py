@@ -10,6 +10,7 @@ from circlet.runtime.ir.probe import Outline
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, Shape
 from circlet.runtime.ops import (
     conv,
+    elements,
     index,
     layout,
     matmul,
@@ -57,6 +58,11 @@ def _same(position: int, more: int = 0) -> Rule:
         return None if shape is None else (-1,) * (len(shape) + more)
 
     return find
+
+
+def _input(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """The shape is that of the first input."""
+    return _shape(inputs[0])
 
 
 def _highest(op: Op, inputs: Sequence[Given]) -> Shape | None:
@@ -121,6 +127,8 @@ RANKS: dict[type[Op], Rule] = {
     shape.OneHot: _same(0, 1),
     index.Where: _found,
     index.ScatterNd: _named(2),
+    elements.ScatterElements: _input,
+    elements.ScatterSlices: _input,
     matmul.BatchMatMul: _highest,
     layout.Concatenation: _concatenated,
     layout.StablehloConcatenate: _concatenated,

@@ -9,7 +9,19 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.op import Op, ShapeError
 from circlet.runtime.ir.probe import Outline, merged, result_shapes
 from circlet.runtime.ir.types import DType, Padding, Shape
-from circlet.runtime.ops import conv, detection, elementwise, layout, matmul, pool, reduce, shape, sort, spatial
+from circlet.runtime.ops import (
+    conv,
+    detection,
+    elements,
+    elementwise,
+    layout,
+    matmul,
+    pool,
+    reduce,
+    shape,
+    sort,
+    spatial,
+)
 from circlet.runtime.ops.ranks import open_shape
 
 
@@ -32,6 +44,7 @@ def vector(*values: int) -> Outline:
     (layout.Split(1), [Outline(DType.INT32, (), np.int32(0)), outline(-1, 5)], (-1, 5)),
     (layout.Concatenation(2), [outline(-1, 4, -1, 8), outline(-1, -1, -1, -1)], (-1, 4, -1, 8)),
     (layout.Concatenation(-1), [outline(-1, -1, 1), outline(-1, 20, 1)], (-1, 20, 2)),
+    (elements.ScatterElements(1), [outline(-1, 4, 8), outline(-1, 1, 8), outline(-1, -1, -1)], (-1, 4, 8)),
     (layout.Concatenation(1), [outline(-1, -1), outline(20, 3)], (20, -1)),
     (conv.Conv2D(Padding.VALID, 128, 1), [outline(1, 1, -1, 1), outline(258, 1, 256, 1)], (1, 1, -1, 258)),
     (pool.MaxPool2D(Padding.SAME, 128, 1, filter_width=3, filter_height=1), [outline(1, 1, -1, 2)], (1, 1, -1, 2)),
