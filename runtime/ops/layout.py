@@ -11,16 +11,7 @@ from circlet.runtime.ir.length import is_late
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.position import clamped, is_empty, limited
 from circlet.runtime.ir.types import Activation, DType, Shape
-from circlet.runtime.ops.operands import (
-    agreed,
-    agreed_shape,
-    expect_rank,
-    normalize_axis,
-    reaches,
-    replaced,
-    scalar,
-    vector,
-)
+from circlet.runtime.ops.operands import agreed_shape, expect_rank, is_made_of, normalize_axis, replaced, scalar, vector
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -314,8 +305,7 @@ class SplitV(Op):
         pieces = vector(args[1], "size_splits", args.outputs)
         fixed = [size for size in pieces if size != -1]
         free, whole = len(pieces) - len(fixed), sum(fixed)
-        if min(fixed, default=0) < 0 or free > 1 or not (
-                reaches(shape[axis], whole) if free else agreed(shape[axis], whole) is not None):
+        if min(fixed, default=0) < 0 or free > 1 or not is_made_of(shape[axis], whole, bool(free)):
             raise ShapeError(f"size_splits: expected sizes that sum to {shape[axis]}, at most one of them -1, "
                              f"found {pieces}")
         rest = shape[axis] - whole

@@ -8,10 +8,13 @@ from typing import SupportsInt, cast
 
 import numpy as np
 
+from circlet.runtime.errors import LimitError
 from circlet.runtime.ir.length import is_late, is_length, is_open, may_differ
 from circlet.runtime.ir.op import Operand, ShapeError, Unknown
 from circlet.runtime.ir.position import is_taken_equal, is_taken_to_reach
-from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
+from circlet.runtime.ir.types import INTEGERS, MOST_DIMENSIONS, Array, DType, Shape
+
+_MOST_ELEMENTS = 1 << 58
 
 
 def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
@@ -53,6 +56,11 @@ def agreed(one: int, other: int) -> int | None:
 def reaches(size: int, least: int) -> bool:
     """Whether a size is at least so large, as it must be."""
     return is_taken_to_reach(size, least) or size >= least
+
+
+def is_made_of(size: int, whole: int, has_rest: bool) -> bool:
+    """Whether a size is that of its parts together, or at least that, as it must be."""
+    return reaches(size, whole) if has_rest else agreed(size, whole) is not None
 
 
 def agreed_shape(one: Shape, other: Shape) -> Shape | None:
@@ -210,3 +218,16 @@ def expect_axes(operand: Operand, what: str, axes: str) -> None:
     """Checks that an operand has the axes named, e.g. `n, h, w, c`."""
     if operand.rank != axes.count(",") + 1:
         raise ShapeError(f"{what} must have shape ({axes}), found {operand.shape}")
+
+
+def expect_storable(shapes: Sequence[Shape]) -> None:
+    """Raises LimitError where no array holds one of the results, ShapeError where nothing could."""
+    for shape in shapes:
+        if is_open(shape):
+            continue
+        if shape and min(shape) < 0:
+            raise ShapeError(f"the result has a negative size: {shape}")
+        if len(shape) > MOST_DIMENSIONS:
+            raise LimitError(f"the result has {len(shape)} dimensions; arrays have at most {MOST_DIMENSIONS}")
+        if prod(dim or 1 for dim in shape) > _MOST_ELEMENTS:
+            raise LimitError("the result has more elements than any memory holds")

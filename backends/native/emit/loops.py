@@ -434,3 +434,24 @@ def choose(e: Emitter, condition: Truth, one: Callable[[], ir.Value], other: Cal
 def _append(e: Emitter, found: list[tuple[ir.Value, ir.Block]], emit: Callable[[], ir.Value]) -> None:
     """A value, and the block in which it is known."""
     found.append((emit(), e.builder.block))
+
+
+def dispatch(e: Emitter, selector: ir.Value, blocks: Sequence[ir.Block]) -> None:
+    """Goes to the block that a selector, i1 or i32, names: a conditional branch or a switch; the last block takes all
+    other numbers."""
+    if selector.type == ir.IntType(1):
+        e.builder.cbranch(selector, blocks[0], blocks[1])
+        return
+    switch = e.builder.switch(selector, blocks[-1])
+    for number, block in enumerate(blocks[:-1]):
+        switch.add_case(ir.Constant(selector.type, number), block)
+
+
+def is_other(e: Emitter, selector: ir.Value, branch: int, count: int) -> ir.Value:
+    """Whether a selector, i1 or i32, names another branch than one; the last one takes all other numbers."""
+    if selector.type == ir.IntType(1):
+        return e.builder.not_(selector) if branch == 0 else selector
+    last = ir.Constant(selector.type, count - 1)
+    if branch == count - 1:
+        return e.builder.icmp_unsigned("<", selector, last)
+    return e.builder.icmp_signed("!=", selector, ir.Constant(selector.type, branch))

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, in_register_alone, register_type
-from circlet.backends.native.emit.loops import not_unrolled
+from circlet.backends.native.emit.loops import dispatch, is_other, not_unrolled
 from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.budget import MOST_CHOSEN, MOST_INVOKED, Sizes
 from circlet.backends.native.lower.host import lower_host_call
@@ -195,12 +195,12 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
     call = taken(o.spec, o.operator)
     if isinstance(call, CallSubgraph):
         if o.operator.inputs[0] not in o.spec.known:
-            o.function.leave_where(_is_other(e, selector.scalar(e), o.spec.told.taken[o.operator], len(op.branches())))
+            o.function.leave_where(is_other(e, selector.scalar(e), o.spec.told.taken[o.operator], len(op.branches())))
         (emit,) = _invoked(o, call, operands)
         with o.function.indented(f"{o.describe()} @{call.subgraph}"):
             return emit()
     blocks = [e.function.append_basic_block(f"branch{k}") for k in range(len(op.branches()))]
-    _dispatch(e, selector.scalar(e), blocks)
+    dispatch(e, selector.scalar(e), blocks)
     after = e.function.append_basic_block("joined")
     shapes = [o.spec.shape(each) for each in o.operator.outputs]
     arrivals: list[_Arrival] = []
@@ -234,27 +234,6 @@ class _Arrival:
     lengths: Mapping[int, ir.Value]
     """What lengths are that hang on the branch."""
     block: ir.Block
-
-
-def _dispatch(e: Emitter, selector: ir.Value, blocks: Sequence[ir.Block]) -> None:
-    """Goes to the block that a selector, i1 or i32, names: a conditional branch or a switch; the last block takes all
-    other numbers."""
-    if selector.type == ir.IntType(1):
-        e.builder.cbranch(selector, blocks[0], blocks[1])
-        return
-    switch = e.builder.switch(selector, blocks[-1])
-    for number, block in enumerate(blocks[:-1]):
-        switch.add_case(ir.Constant(selector.type, number), block)
-
-
-def _is_other(e: Emitter, selector: ir.Value, branch: int, count: int) -> ir.Value:
-    """Whether a selector, i1 or i32, names another branch than one; the last one takes all other numbers."""
-    if selector.type == ir.IntType(1):
-        return e.builder.not_(selector) if branch == 0 else selector
-    last = ir.Constant(selector.type, count - 1)
-    if branch == count - 1:
-        return e.builder.icmp_unsigned("<", selector, last)
-    return e.builder.icmp_signed("!=", selector, ir.Constant(selector.type, branch))
 
 
 def _met(e: Emitter, kind: ir.Type, arrivals: Sequence[tuple[ir.Value, ir.Block]]) -> ir.Value:

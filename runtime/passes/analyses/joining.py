@@ -1,17 +1,39 @@
 """Shapes of results that one of several subgraphs gives: lengths in which these differ are lengths that the run
-computes."""
+computes, and subgraphs that can give none are left out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TypeAlias
 
-from circlet.runtime.ir.length import Scope, bound, larger, lowest
+from circlet.runtime.ir.faults import FAULTS
+from circlet.runtime.ir.length import Scope, bound, is_late, larger, lowest
+from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 
 Shapes: TypeAlias = "tuple[Shape, ...]"
+
+
+def is_in_error(operator: Operator, shapes: Sequence[Shape | None], infer: Callable[[], object]) -> bool:
+    """Whether the shape rule of an operator finds an error, and asks of no length that only the run tells.
+
+    Args:
+        operator: the operator, which invokes no subgraph.
+        shapes: by tensor, None where they are not known.
+        infer: the rule, of its operands.
+    """
+    given = [shapes[each] for each in operator.inputs if each != ABSENT]
+    if operator.op.callees() or any(shape is None or any(map(is_late, shape)) for shape in given):
+        return False
+    try:
+        infer()
+    except Unknown:
+        return False
+    except FAULTS:
+        return True
+    return False
 
 
 def joined(found: Sequence[Shapes], scope: Scope) -> Shapes:

@@ -18,9 +18,10 @@ from circlet.runtime.ir.length import Scope, computed_number, is_late, is_open, 
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape, fits
+from circlet.runtime.ir.types import Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
+from circlet.runtime.ops.operands import expect_storable
 from circlet.runtime.passes.analyses.entry import (
     Values,
     entry,
@@ -31,12 +32,11 @@ from circlet.runtime.passes.analyses.entry import (
     values_of,
 )
 from circlet.runtime.passes.analyses.growing import settled
-from circlet.runtime.passes.analyses.joining import joined
+from circlet.runtime.passes.analyses.joining import is_in_error, joined
 from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told, sized
 from circlet.runtime.records import dataclass
 
 MEMO_SIZE = 256
-MOST_ELEMENTS = 1 << 58
 FOLDED_BYTES = 1 << 20
 """A constant result larger than this is kept only if it is no larger than what it was computed from."""
 
@@ -232,7 +232,7 @@ class Specializer:
                 so_far.subgraph, operator, shapes, self._read).items() if each in values})
         try:
             found = operator.op.infer(self._operands(so_far, operator, shapes, values, passed))
-            _expect_storable(found)
+            expect_storable(found)
             if len(found) != len(operator.outputs):
                 raise ShapeError(f"expected {plural(len(found), 'output')}, found {len(operator.outputs)}")
             for tensor, shape in zip(operator.outputs, found, strict=False):
@@ -354,16 +354,8 @@ class Specializer:
         if spec.is_static or spec.scope is None:
             return False
         operator = spec.subgraph.operators[spec.stop]
-        given = [spec.shapes[each] for each in operator.inputs if each != ABSENT]
-        if operator.op.callees() or any(shape is None or any(map(is_late, shape)) for shape in given):
-            return False
-        try:
-            operator.op.infer(self._operands(spec, operator, list(spec.shapes), spec.known))
-        except Unknown:
-            return False
-        except FAULTS:
-            return True
-        return False
+        return is_in_error(operator, spec.shapes, lambda: operator.op.infer(
+            self._operands(spec, operator, list(spec.shapes), spec.known)))
 
     def within(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None) -> Specialization:
         """As `at`, where lengths differ from run to run: the subgraph may compute some if its shapes are fixed, too."""
@@ -504,16 +496,3 @@ def _quantization_problem(tensor: Tensor, shape: Shape) -> str | None:
     if axis < len(shape) and shape[axis] == scales:
         return None
     return f"expected length {scales} of axis {axis}, which has {scales} scales, found shape {shape}"
-
-
-def _expect_storable(shapes: Sequence[Shape]) -> None:
-    """Raises LimitError where no array holds one of the results, ShapeError where nothing could."""
-    for shape in shapes:
-        if is_open(shape):
-            continue
-        if shape and min(shape) < 0:
-            raise ShapeError(f"the result has a negative size: {shape}")
-        if len(shape) > MOST_DIMENSIONS:
-            raise LimitError(f"the result has {len(shape)} dimensions; arrays have at most {MOST_DIMENSIONS}")
-        if prod(dim or 1 for dim in shape) > MOST_ELEMENTS:
-            raise LimitError("the result has more elements than any memory holds")
