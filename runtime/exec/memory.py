@@ -299,19 +299,8 @@ class ResultMemory:
             self._waiting.append(memory)
 
 
-def copier(arrays: Iterable[Array]) -> Callable[[], list[Array]]:
-    """What gives copies of arrays, again and again; it raises LimitError where there is no room for a large one."""
-    copy = copiers(arrays)
-    return lambda: [each() for each in copy]
-
-
-def copiers(arrays: Iterable[Array]) -> tuple[Callable[[], Array], ...]:
-    """The same for each of them."""
-    return tuple([each.copy if each.nbytes <= LITTLE else partial(copied, each) for each in arrays])
-
-
 def result_copiers(arrays: Iterable[Array]) -> tuple[Callable[[], Array], ...]:
-    """As `copiers`, for arrays that are copied again and again: large copies are in memory that was there before."""
+    """What gives copies of arrays, again and again; large ones are in memory that was there before."""
     return tuple([each.copy if each.nbytes < LARGE or each.dtype.hasobject else partial(ResultMemory(1).copy, each)
                   for each in arrays])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,17 +38,41 @@ def test_what_lengths_decide() -> None:
         (7, 4, 9), (168, 13), ((7, 6), (4,), (3, 13)), ((3, 7),), (4, 13))
 
 
+def test_what_is_shown_of_what_lengths_decide() -> None:
+    memory, known = [np.zeros(168, np.uint8), np.zeros(39, np.uint8)], {6: np.ones(6, np.float32)}
+    sizes = OPEN.fit(FITTING, (9,), True)
+    assert sizes is not None
+    arrays, inputs, outputs = OPEN.show(sizes[2], sizes[3], memory, known)
+    assert [(each.shape, each.dtype.str[1:]) for each in inputs] == [((7, 6), "i4"), ((4,), "f4")]
+    assert [each.tolist() for each in outputs] == [[[0] * 13] * 3, [3, 7], [1] * 6]
+    assert [each.dtype.str[1:] for each in outputs] == ["i1", "i4", "f4"]
+    assert {number: each.base is memory[1] for number, each in arrays.items()} == {
+        0: False, 1: True, 2: True, 3: False, 4: False, 6: False}
+    assert arrays[3] is memory[0]
+    assert arrays[6] is known[6]
+
+
 def test_what_the_run_tells() -> None:
-    assert OPEN.told([7, 4, 9, 2]) == (((2, 7),), ((2,),))
+    memory = [np.zeros(168, np.uint8), np.zeros(39, np.uint8)]
+    shown = {each: np.full((), each, np.float32) for each in (2, 4, 6)}
+    told = OPEN.tell([7, 4, 9, 2], shown, memory)
+    assert [told[position] is shown[tensor] for position, tensor in ((0, 2), (2, 4), (4, 6))] == [True] * 3
+    assert (told[1].shape, told[1].dtype.str[1:], told[1].base is memory[0]) == ((2, 7), "i8", True)
+    np.testing.assert_array_equal(told[3], np.array(2), strict=True)
 
 
 def test_what_does_not_change() -> None:
-    found = OPEN.is_open, OPEN.inputs, OPEN.outputs, OPEN.room, OPEN.buffers
-    assert found == (True, (0, 1), (2, 3, 4, 5, 6), (5,), 2)
-    of = np.dtype
-    assert OPEN.early == (((0, of("i4"), 0), (1, of("f4"), 1), (2, of("i1"), 1)), ((4, of("i4"), (2,)),))
-    assert OPEN.late == (((3, of("i8"), 0),), ((5, of("i8"), ()),))
-    assert OPEN.known == ((6, of("f4"), (6,)),)
+    found = OPEN.is_open, OPEN.inputs, OPEN.outputs, OPEN.room, OPEN.buffers, OPEN.late, OPEN.known
+    assert found == (True, (0, 1), (2, 3, 4, 5, 6), (5,), 2, (3, 5), ((6, np.dtype("f4"), (6,)),))
+
+
+@pytest.mark.parametrize(("buffers", "alone"), [((7, 8, 8, 7), ()), ((7, 8, 8, 9), ((1, 2),)),
+                                                ((7, 8, 9, 9), ()), ((7, 8, 9, 10), ((0, 2), (1, 3)))])
+def test_results_that_nothing_lies_with(buffers: tuple[int, ...], alone: tuple[tuple[int, int], ...]) -> None:
+    borders = [replace(each, buffer=buffer) for each, buffer in zip(LAYOUT.borders[:4], buffers, strict=True)]
+    memory = [Buffer(each, ((24, (Symbol(0),)),)) for each in dict.fromkeys(buffers)]
+    layout = replace(LAYOUT, borders=(*borders, *LAYOUT.borders[4:]), buffers=tuple(memory))
+    assert OpenLayout(layout_code(layout)).alone == alone
 
 
 @pytest.mark.parametrize("shapes", [

@@ -18,30 +18,45 @@ def layout_code(layout: Layout, needs: Iterable[Terms] = (), assumptions: Iterab
         needs: the numbers that the step needs.
         assumptions: that the step makes, beside those of the layout.
     """
-    parts = _data(layout), _fit(layout, needs, assumptions), _told(layout)
+    parts = _data(layout), _fit(layout, needs, assumptions), _show(layout), _tell(layout)
     return compile("\n".join(line for part in parts for line in part), "<layout>", "exec")
 
 
 def _data(layout: Layout) -> list[str]:
     sizes = {each.tensor: each.shape for each in layout.borders}
     is_open = any(not is_fixed(size) for tensor in layout.inputs for size in sizes[tensor])
-    known = [each for each in layout.borders if each.buffer is None and not each.numbers]
+    known = [f"({each.tensor}, {_dtype(each)}, {tuple(map(fixed, each.shape))})" for each in _known(layout)]
+    late = tuple(each.tensor for found in _shown(layout, True) for each in found)
     return [f"is_open, buffers = {is_open}, {len(layout.buffers)}",
             f"inputs, outputs, room = {layout.inputs}, {layout.outputs}, {layout.room}",
-            f"early, late = {_described(layout, False)}, {_described(layout, True)}",
-            f"known = {_tuple(map(_valued, known))}"]
+            *(f"{_dtype(each)} = dtype({each.dtype.value!r})" for each in
+              {each.dtype: each for each in layout.borders}.values()),
+            f"late, known = {late}, {_tuple(known)}",
+            f"alone = {_alone(layout)}"]
 
 
-def _described(layout: Layout, is_late: bool) -> str:
-    places = {each.number: place for place, each in enumerate(layout.buffers)}
-    placed, worked = _shown(layout, is_late)
-    found = [f"({each.tensor}, dtype({each.dtype.value!r}), {places[each.buffer]})" for each in placed
-             if each.buffer is not None]
-    return _tuple((_tuple(found), _tuple(map(_valued, worked))))
+def _dtype(border: Border) -> str:
+    """The name of its numpy type."""
+    return f"of_{border.dtype.name}"
 
 
-def _valued(border: Border) -> str:
-    return f"({border.tensor}, dtype({border.dtype.value!r}), {tuple(map(fixed, border.shape))})"
+def _places(layout: Layout) -> dict[int | None, int]:
+    """The place of each buffer among all."""
+    return {each.number: place for place, each in enumerate(layout.buffers)}
+
+
+def _alone(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """The results that are no inputs and that nothing else lies with, as an `OpenLayout` has them."""
+    lying = [each.buffer for each in layout.borders]
+    places, outputs = _places(layout), layout.outputs
+    return tuple((outputs.index(each.tensor), places[each.buffer]) for each in layout.borders
+                 if each.buffer is not None and each.tensor not in layout.inputs
+                 and lying.count(each.buffer) == outputs.count(each.tensor) == 1)
+
+
+def _known(layout: Layout) -> list[Border]:
+    """The tensors that are the same for all lengths."""
+    return [each for each in layout.borders if each.buffer is None and not each.numbers]
 
 
 def _shown(layout: Layout, is_late: bool) -> tuple[list[Border], list[Border]]:
@@ -90,13 +105,38 @@ def _axes(layout: Layout) -> tuple[list[str], list[str], int]:
     return axes, faults, opened
 
 
-def _told(layout: Layout) -> list[str]:
-    write = Formulas()
-    found = _tuple(map(_tuple, _texts(layout, True, write)))
-    return ["def told(lengths):",
+def _show(layout: Layout) -> list[str]:
+    placed, worked = _shown(layout, False)
+    late, other = _shown(layout, True)
+    known, places = _known(layout), _places(layout)
+    lines = ["def show(shapes, elements, memory, known):",
+             f" {_tuple(f's{each.tensor}' for each in placed)} = shapes",
+             f" {_tuple(f's{each.tensor}' for each in worked)} = elements",
+             *(f" t{each.tensor} = array(s{each.tensor}, {_dtype(each)}, memory[{places[each.buffer]}])"
+               for each in placed),
+             *(f" t{each.tensor} = value(s{each.tensor}, {_dtype(each)}, {tuple(map(fixed, each.shape))})"
+               for each in worked),
+             *(f" t{each.tensor} = known[{each.tensor}]" for each in known)]
+    own = [f"{each.tensor}: t{each.tensor}, " for each in (*placed, *worked)]
+    held = [f"{each.tensor}: memory[{places[each.buffer]}], " for each in late]
+    hidden = {each.tensor for each in (*late, *other)}
+    return [*lines, f" return {{{'**known, ' if known else ''}{''.join((*own, *held))}}}, "
+            f"{_tuple(f't{each}' for each in layout.inputs)}, "
+            f"{_tuple(f't{each}' for each in layout.outputs if each not in hidden)}"]
+
+
+def _tell(layout: Layout) -> list[str]:
+    write, (placed, worked) = Formulas(), _shown(layout, True)
+    shapes, elements = _texts(layout, True, write)
+    places = _places(layout)
+    made = {each.tensor: f"array({shape}, {_dtype(each)}, memory[{places[each.buffer]}])"
+            for each, shape in zip(placed, shapes, strict=True)}
+    made.update({each.tensor: f"value({numbers}, {_dtype(each)}, {tuple(map(fixed, each.shape))})"
+                 for each, numbers in zip(worked, elements, strict=True)})
+    return ["def tell(lengths, arrays, memory):",
             *(f" n{number} = lengths[{number}]" for number in sorted(write.lengths)),
             *(f" {each}" for each in write.lines),
-            f" return {found}"]
+            f" return {_tuple(made.get(each, f'arrays[{each}]') for each in layout.outputs)}"]
 
 
 def _texts(layout: Layout, is_late: bool, write: Formulas) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.frames.cache import Invocable, Key, Resizable
 from circlet.runtime.exec.frames.open_layout import OpenLayout, Sizes
 from circlet.runtime.exec.frames.views import View, Views
-from circlet.runtime.exec.memory import copiers, is_readable
+from circlet.runtime.exec.memory import copied, copies, is_readable
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import OpenStep, OutgrownError, Step
 from circlet.runtime.ir.terms import MOST_ROOM
@@ -101,7 +101,6 @@ class OpenFrame(Resizable):
         """Runs the step, with the room that there is."""
         self._run_step: Step = _unbound
         """Runs the subgraph at the lengths that the frame has."""
-        self._copies: Sequence[Callable[[], Array]] = ()
         self._take(self._view)
         self._shapes = self.asked = shapes
         """The shapes of the inputs that `call` is to get next; whoever holds the frame says so."""
@@ -169,7 +168,7 @@ class OpenFrame(Resizable):
         """Changes to the lengths of a view, on its inputs or on others."""
         self.lane, self.is_settled = None, False
         self._view, self._viewed = view, ()
-        self.inputs, self.outputs, self._copies = view.inputs, view.outputs, view.copies
+        self.inputs, self.outputs = view.inputs, view.outputs
         attempt = self._step.resize(view.lengths, view.arrays if lent is None else self._views.on(view, lent))
         if attempt is not self._attempt:
             self._attempt = attempt
@@ -252,17 +251,20 @@ class OpenFrame(Resizable):
         with np.errstate(all="ignore"):
             frame.invoke()
         self._is_left, self._viewed = True, ()
-        self._show(frame.outputs)
+        self.outputs = frame.outputs
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the subgraph on inputs of the shapes `asked`, which are copied or left as they are; the results belong
         to the caller."""
-        if not self._room:
-            view = self._view if self.asked == self._shapes else self._at(self.asked)
-            if view.is_large:
-                return self._call_uncopied(view, arrays)
+        view = self._view
         if self.asked != self._shapes:
-            self.resize(self.asked)
+            self._shapes = _UNSIZED
+            view = self._at(self.asked)
+        if view.is_large and not self._room:
+            return self._call_uncopied(view, arrays)
+        if self._shapes is _UNSIZED:
+            self._take(view)
+            self._shapes = self.asked
         for target, source in zip(self.inputs, arrays):  # noqa: B905  # checked when shapes were asked for
             target[...] = source
         return self.compute()
@@ -277,16 +279,15 @@ class OpenFrame(Resizable):
                 target[...] = source
         self._take(view, taken)
         self.invoke()
-        copies = self._copies
         given = self._views.give(self.outputs)
-        return [given[position] if position in given else copy() for position, copy in enumerate(copies)]
+        return [given[position] if position in given else copied(each) for position, each in enumerate(self.outputs)]
 
     def compute(self) -> list[Array]:
         """The same, on what `inputs` hold."""
         self._run_step()
         if self._views.computes:
             self._view_results()
-        return [copy() for copy in self._copies]
+        return copies(self.outputs)
 
     def invoke(self) -> None:
         """Runs the subgraph once.
@@ -305,9 +306,5 @@ class OpenFrame(Resizable):
         lengths = self._step.lengths
         if lengths == self._viewed:
             return
-        self._show(self._views.outputs(self._view, self._layout.told(lengths)))
+        self.outputs = self._views.outputs(self._view, lengths)
         self._viewed = lengths
-
-    def _show(self, outputs: tuple[Array, ...]) -> None:
-        self.outputs = outputs
-        self._copies = copiers(self.outputs)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import gt, itemgetter
+from collections.abc import Mapping, Sequence
+from operator import gt
 
 import numpy as np
 
-from circlet.runtime.exec.frames.open_layout import Elements, OpenLayout, Placed, Sizes, Told, Valued
-from circlet.runtime.exec.memory import LARGE, WASTE, ResultMemory, copiers
+from circlet.runtime.exec.frames.open_layout import OpenLayout, Sizes
+from circlet.runtime.exec.memory import LARGE, WASTE, ResultMemory
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.types import Array, Shape
 
-_ARRAY, _NOTHING = np.ndarray, np.empty(0, np.uint8)
+_NOTHING = np.empty(0, np.uint8)
 MOST_KEPT = 256
 """For how many shapes of inputs views are kept: a choice."""
 
@@ -20,7 +20,7 @@ MOST_KEPT = 256
 class View:
     """Inputs and results at some lengths. No data class: one is made for each new length, in a time that counts."""
 
-    __slots__ = "arrays", "copies", "inputs", "is_large", "lengths", "outputs"
+    __slots__ = "arrays", "inputs", "is_large", "lengths", "outputs"
 
     def __init__(self, lengths: tuple[int, ...], arrays: Mapping[int, Array], inputs: tuple[Array, ...],
                  outputs: tuple[Array, ...], is_large: bool) -> None:
@@ -34,8 +34,6 @@ class View:
         """
         self.lengths, self.arrays, self.inputs, self.outputs = lengths, arrays, inputs, outputs
         self.is_large = is_large
-        self.copies = copiers(outputs)
-        """Make copies of `outputs`."""
 
 
 class Views:
@@ -56,20 +54,14 @@ class Views:
         self._room = [0] * layout.buffers
         """The bytes of each."""
         self._known = known
-        self._early, self._late = layout.early, layout.late
-        self.computes = bool(self._late[0] or self._late[1])
+        self._show, self._tell = layout.show, layout.tell
+        self._given, self._results, self._late = layout.inputs, layout.outputs, layout.late
+        self.computes = bool(layout.late)
         """Whether only the run tells the shape of a result, or what it holds of lengths."""
-        late = {tensor for part in self._late for tensor, *_ in part}
-        self._given, self._results = layout.inputs, layout.outputs
-        self._inputs, self._outputs = _taken(layout.inputs), _taken(layout.outputs)
-        self._early_outputs = _taken([each for each in layout.outputs if each not in late])
-        placed = (*self._early[0], *self._late[0])
-        places = [place for *_, place in placed]
-        self._alone = [(layout.outputs.index(tensor), place) for tensor, _, place in placed
-                       if places.count(place) == layout.outputs.count(tensor) == 1 and tensor not in layout.inputs]
-        """The results that are no inputs and that nothing else lies with: of each the position among all, and its
-        memory."""
+        self._alone = layout.alone
         self._for_results = ResultMemory(len(self._alone), run.room)
+        self._has_large = False
+        """Whether any memory is large."""
 
     @property
     def size(self) -> int:
@@ -85,13 +77,8 @@ class Views:
         lengths, buffers, shapes, elements, _ = sizes
         if any(map(gt, buffers, self._room)):
             self._grow(buffers)
-        arrays = _made(self._early, shapes, elements, self._memory)
-        if self._known:
-            arrays.update(self._known)
-        outputs = self._early_outputs(arrays)
-        for tensor, _, place in self._late[0]:
-            arrays[tensor] = self._memory[place]
-        return View(lengths, arrays, self._inputs(arrays), outputs, max(buffers, default=0) >= LARGE)
+        arrays, inputs, outputs = self._show(shapes, elements, self._memory, self._known)
+        return View(lengths, arrays, inputs, outputs, self._has_large and max(buffers) >= LARGE)
 
     def keep(self, shapes: tuple[Shape, ...], view: View) -> None:
         """Keeps a view for inputs of some shapes."""
@@ -118,13 +105,11 @@ class Views:
 
     def result_shapes(self, view: View) -> tuple[Shape | None, ...]:
         """Those of all results; None where only the run tells one."""
-        late = {tensor for tensor, *_ in self._late[0]}
-        return tuple([None if each in late else view.arrays[each].shape if each in view.arrays else None
-                      for each in self._results])
+        return tuple([None if each in self._late else view.arrays[each].shape for each in self._results])
 
-    def outputs(self, view: View, told: Told) -> tuple[Array, ...]:
-        """All results, as the run has told them."""
-        return self._outputs({**view.arrays, **_made(self._late, *told, self._memory)})
+    def outputs(self, view: View, lengths: Sequence[int]) -> tuple[Array, ...]:
+        """All results, with the lengths that the run has computed among all."""
+        return self._tell(lengths, view.arrays, self._memory)
 
     def _grow(self, sizes: Sequence[int]) -> None:
         """Takes memory for so many bytes of each buffer at least."""
@@ -134,24 +119,5 @@ class Views:
                 self._memory[place] = self._for_results.take(size) if is_given else self._run.room.grown(
                     self._room[place], size)
                 self._room[place] = self._memory[place].nbytes
+                self._has_large |= self._room[place] >= LARGE
                 self.kept.clear()
-
-
-def _taken(tensors: Sequence[int]) -> Callable[[Mapping[int, Array]], tuple[Array, ...]]:
-    """What takes some tensors from all."""
-    if len(tensors) > 1:
-        return itemgetter(*tensors)
-    return (lambda arrays: (arrays[tensors[0]],)) if tensors else lambda _: ()
-
-
-def _made(tensors: tuple[Placed, Valued], shapes: Sequence[Shape], elements: Elements,
-          memory: Sequence[Array]) -> dict[int, Array]:
-    """Tensors by number: those in memory with some shapes, the others with some elements."""
-    placed, valued = tensors
-    found: dict[int, Array] = {}
-    for (tensor, dtype, place), shape in zip(placed, shapes):  # noqa: B905  # as many
-        found[tensor] = _ARRAY(shape, dtype, memory[place])
-    if valued:
-        for (tensor, dtype, shape), numbers in zip(valued, elements, strict=True):
-            found[tensor] = np.array(numbers, np.int64).astype(dtype).reshape(shape)
-    return found
