@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from math import prod
 from operator import index as as_index
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from circlet.session import Session
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_ARRAY, _BYTE = np.ndarray, np.dtype(np.uint8)
+_ARRAY, _MOST = np.ndarray, (1 << 31) - 1
 SHOWN_WIDER = frozenset({*BITS, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2})
 """The types of which LiteRT shows the elements as int8 or uint8."""
 
@@ -86,8 +85,6 @@ class SubgraphTensors:
         self._results = self._border.difference(subgraph.inputs) if whole is not None else frozenset(
             self._outputs).intersection(tensor for operator in subgraph.operators for tensor in operator.outputs)
         self._arrays: dict[int, Array] = {}
-        self._memory: dict[int, Array] = {}
-        """What inputs lie in, of all shapes that they had."""
         self._plain = {each: subgraph.tensors[each].dtype.numpy for each in subgraph.inputs
                        if _is_plain(subgraph.tensors[each])}
         """The element types of inputs that arrays of just that type can be copied into as they are."""
@@ -255,20 +252,24 @@ class SubgraphTensors:
         """
         if self._bound is not None:
             return
-        for tensor in self.subgraph.inputs:
-            if tensor not in self._arrays:
-                self._arrays[tensor] = self._placed(tensor)
         self._bind()
         self._session.reset_variable_tensors(self._index)
 
     def _bind(self) -> None:
-        """Binds the subgraph to the present inputs; results are blank."""
-        arrays, bound = [self._arrays[each] for each in self.subgraph.inputs], self._former
-        if bound is None or not self._session.rebind(bound, arrays):
-            bound = self._session.bind(self._index, arrays, is_resizable=True)
-        if bound.shapes is not None:
-            self.shapes = [old if new is None else new for old, new in zip(self.shapes, bound.shapes, strict=True)]
-        self._is_partial = bound.shapes is None
+        """Binds the subgraph to inputs of the present shapes; results are blank."""
+        inputs, bound = self.subgraph.inputs, self._former
+        if bound is not None and self._session.rebind(bound, tuple([self.shapes[each] for each in inputs])):
+            self._take(bound)
+        else:
+            for each in inputs:
+                if each not in self._arrays:
+                    self._arrays[each] = self._blank(each)
+            bound = self._session.bind(self._index, [self._arrays[each] for each in inputs], is_resizable=True)
+            self._arrays.update(zip(inputs, bound.inputs, strict=True))
+        shapes = bound.shapes
+        if shapes is not None:
+            self.shapes = [old if new is None else new for old, new in zip(self.shapes, shapes, strict=True)]
+        self._is_partial = shapes is None
         self._blanks.clear()
         for tensor, shape in zip(self._outputs, bound.result_shapes, strict=True):
             if tensor in self._results:
@@ -278,6 +279,16 @@ class SubgraphTensors:
                     self._blanks.add(tensor)
         self._bound = self._former = bound
         self._is_settled = False
+
+    def _take(self, bound: BoundRun) -> None:
+        """Makes the arrays that it reads since it was bound again those of inputs, with the values that they had."""
+        for tensor, array in zip(self.subgraph.inputs, bound.inputs, strict=True):
+            old = self._arrays.get(tensor)
+            if old is None:
+                array[...] = 0
+            elif old.base is None or old.base is not array.base:
+                array[...] = old
+            self._arrays[tensor] = array
 
     def invoke(self) -> None:
         """Runs the subgraph. If that fails results are blank.
@@ -311,18 +322,6 @@ class SubgraphTensors:
             array[...] = 0
         return array
 
-    def _placed(self, index: int) -> Array:
-        """As `_blank`, where the tensor lay before if there is room."""
-        shape, dtype, memory = self.shapes[index], self.subgraph.tensors[index].dtype.numpy, self._memory.get(index)
-        if dtype.hasobject:
-            return self._blank(index)
-        size = prod(shape) * dtype.itemsize
-        if memory is None or memory.nbytes < size:
-            memory = self._memory[index] = allocate((size,), _BYTE)
-        array: Array = _ARRAY(shape, dtype, memory)
-        array[...] = 0
-        return array
-
     def _clear(self, index: int) -> None:
         """Takes an input's memory away; strings have some always."""
         self._arrays.pop(index, None)
@@ -347,6 +346,8 @@ def _as_shape(size: npt.ArrayLike) -> Shape:
     Raises:
         InputError: it is no list of lengths.
     """
+    if isinstance(size, tuple) and {*map(type, size)} == {int} and 0 <= min(size) <= max(size) <= _MOST:
+        return size
     dims = np.array(size, np.int32)
     if dims.ndim != 1:
         raise InputError(f"Shape should be 1D instead of {dims.ndim}.")

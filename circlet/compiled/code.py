@@ -14,7 +14,7 @@ import numpy as np
 
 from circlet.backends.native.load.library import Opened
 from circlet.runtime.errors import InputError, ModelError
-from circlet.runtime.exec.memory import allocate, copier
+from circlet.runtime.exec.memory import allocate, copies
 from circlet.runtime.exec.values.inputs import Entry
 from circlet.runtime.exec.watch import UNBOUNDED
 from circlet.runtime.ir.model import Subgraph
@@ -221,7 +221,7 @@ class BoundFunction:
         structs = [(ctypes.c_void_p * max(len(side), 1))(*(each.ctypes.data for each in side))
                    for side in (inputs, outputs)]
         self._call: Callable[[], int] = partial(code, *structs, ctypes.c_void_p(arena), ctypes.c_void_p(state))
-        self.results = copier(outputs)
+        self.results = partial(copies, outputs)
         """Gives copies of the outputs of the last run.
 
         Raises:

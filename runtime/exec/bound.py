@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class BoundRun:
-    """One frame on arrays of the caller's. One thread at a time may use it."""
+    """One frame on arrays of the caller's, or on its own. One thread at a time may use it."""
 
     def __init__(self, frame: Frame | LentFrame | WholeFrame, subgraph: int, inputs: Sequence[Array]) -> None:
         """
         Args:
-            frame: reads `inputs` where they are, and leaves them as they are.
+            frame: reads `inputs` where they are, or has its own, and leaves them as they are.
             subgraph: whose frame it is.
             inputs: the arrays that the frame was lent.
         """
@@ -32,13 +32,17 @@ class BoundRun:
         """Whether that was what ran last."""
         self.run = frame.run
         self._frame = frame
-        self.is_fixed = frame.is_fixed and not any(_depends(each, inputs) for each in frame.outputs)
+        self._own = frame if isinstance(frame, LentFrame) else None
+        self.inputs = inputs if self._own is None else self._own.inputs
+        """The arrays that are read."""
+        self.is_fixed = frame.is_fixed and not any(_depends(each, self.inputs) for each in frame.outputs)
         """Whether `results` are the same arrays after each run, until it moves; no shapes change that."""
-        self._take(inputs)
+        self._take()
 
-    def _take(self, inputs: Sequence[Array]) -> None:
+    def _take(self) -> None:
         frame = self._frame
-        self.inputs = inputs
+        if self._own is not None:
+            self.inputs = self._own.inputs
         self.step: Callable[[], object] = frame.whole or (frame.invoke if frame.is_compiled else self._with_numpy)
         """Runs the subgraph once."""
         self._results = frame.outputs if self.is_fixed else None
@@ -58,16 +62,16 @@ class BoundRun:
         """The shapes of the results; None where only the run can tell."""
         return self._frame.result_shapes
 
-    def move(self, inputs: Sequence[Array]) -> bool:
-        """Changes to other arrays; says whether it did, as it may not be for their shapes.
+    def move(self, shapes: tuple[Shape, ...]) -> bool:
+        """Changes to `inputs` of other shapes, of any values; says whether it did, as it may not be for them.
 
         Raises:
             LimitError: there is not memory enough.
         """
-        if not (isinstance(self._frame, LentFrame) and self._frame.move(inputs)):
+        if self._own is None or not self._own.move(shapes):
             return False
         self.timed, self.was_timed = None, False
-        self._take(inputs)
+        self._take()
         return True
 
     @property

@@ -125,12 +125,12 @@ class ExecutorMap:
 
     def frame_on(self, index: int, arrays: Sequence[Array], run: Run, is_resizable: bool) -> Frame | LentFrame:
         """As `frame`, on inputs that the caller keeps; for other lengths too where only the run tells shapes, or that
-        is asked for, if a backend computes the subgraph so."""
+        is asked for, if a backend computes the subgraph so, and then perhaps on inputs of its own."""
         shapes = tuple(each.shape for each in arrays)
         spec = self._specialization(index, shapes)
         opened = None if spec.is_static and not is_resizable else self._open_frame(spec, shapes, run, True)
         if opened is not None:
-            return LentFrame(opened, arrays, spec.shapes)
+            return LentFrame(opened, arrays, is_resizable, spec.shapes)
         return self.frame(index, shapes, run, Contract(inputs=tuple(arrays)))
 
     def shapes(self, index: int, shapes: tuple[Shape, ...]) -> Sequence[Shape | None]:

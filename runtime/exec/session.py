@@ -361,8 +361,8 @@ class Session:
     def bind(self, subgraph: int, arrays: Sequence[Array], is_resizable: bool = False) -> BoundRun:
         """Binds a subgraph to input arrays that the caller keeps, of its inputs' element types, for `run_bound`.
 
-        Where it `is_resizable`, it is bound for other lengths too, if it can be, to `rebind` it, and the model is not
-        read for that where earlier runs left a plan.
+        Where it `is_resizable`, it is bound for other lengths too, if it can be, to `rebind` it, perhaps on `inputs`
+        of its own, of the same values; and the model is not read for that where earlier runs left a plan.
 
         Raises:
             InputError: there is no such subgraph, or it takes another number of inputs.
@@ -372,15 +372,15 @@ class Session:
         run = Run(self._variables)
         return self._within(run, partial(self._bound_to, subgraph, arrays, run, is_resizable))
 
-    def rebind(self, bound: BoundRun, arrays: Sequence[Array]) -> bool:
-        """Changes what `bind` made to other arrays, of other shapes perhaps; says whether it did.
+    def rebind(self, bound: BoundRun, shapes: tuple[Shape, ...]) -> bool:
+        """Changes what `bind` made to `inputs` of other shapes, of any values; says whether it did.
 
         Raises:
             LimitError: there is not memory enough.
         """
         self.expect_open()
         bound.run.start(self.limits)
-        return bound.move(arrays)
+        return bound.move(shapes)
 
     def _within(self, run: Run, work: Callable[[], T]) -> T:
         """Binds something, within the limits of a run."""

@@ -129,7 +129,7 @@ class Prepared:
                     from circlet.runtime.exec.frames.lent_frame import LentFrame
 
                 opened = self._open(each, functions, shapes, run, alone)
-                return None if opened is None else LentFrame(opened, arrays)
+                return None if opened is None else LentFrame(opened, arrays, is_resizable=True)
         return None
 
     def _fitting(self, planned: Planned, shapes: tuple[Shape, ...]) -> list[Function] | None:

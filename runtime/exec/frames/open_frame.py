@@ -184,20 +184,15 @@ class OpenFrame(Resizable):
         """The shapes of results at the present lengths; None where only the run tells one."""
         return self._views.result_shapes(self._view)
 
-    def lend(self, shapes: tuple[Shape, ...], arrays: Sequence[Array]) -> Step | None:
-        """Takes inputs of other shapes, which the frame takes, from a caller's arrays until it is resized, and gives
-        what runs the subgraph once on them. None, and it is resized, where the subgraph may write to its inputs, or
-        they may have to move.
+    @property
+    def leaves_inputs(self) -> bool:
+        """Whether `inputs` are as before and where they were after a run."""
+        return self._keeps_inputs and not self._room
 
-        Raises:
-            LimitError: there is not memory enough.
-        """
-        if self.moves or not self._keeps_inputs:
-            self.resize(shapes)
-            return None
-        self._shapes = _UNSIZED  # to be resized is to have inputs of its own again
-        self._take(self._at(shapes), arrays)
-        return self._run_step
+    @property
+    def step(self) -> Step:
+        """What `invoke` does, until the next change of lengths."""
+        return self.invoke if self._views.computes else self._run_step
 
     def _repeat(self) -> None:
         """Runs the subgraph with as much room as its loops turn out to need; by another frame where a number that the
