@@ -12,6 +12,7 @@ from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.gemm.microkernel import FLOAT32, VectorLoop, internal_function, lanes
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.vectors import WORD, Vectors
+from circlet.runtime.ir.length import is_length
 
 FLOAT = FLOAT32.word
 """The type of the factors."""
@@ -64,13 +65,15 @@ def _copy(e: Emitter, plan: Plan, is_partial: bool) -> ir.Function:
 
 def transpose_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> None:
     """Packs a float32 matrix (columns, depth) into panels (panels, depth, columns of a panel): a loop over strips of as
-    many rows as a vector has lanes, shared out, transposes each."""
+    many rows as a vector has lanes, shared out, transposes each. Where the number of columns is open, vectors of the
+    last panel that hold none are left as they are."""
     def place(strip: ir.Value) -> ir.Value:
         panel, vector = (divide(strip, e.number(plan.vectors)) for divide in (e.builder.udiv, e.builder.urem))
         begin = e.builder.mul(panel, e.number(plan.depth * plan.vectors))
         return e.address(target, FLOAT, e.builder.mul(e.builder.add(begin, vector), e.number(plan.lanes)))
 
-    _transpose(e, source, (plan.columns, plan.depth), plan.panels * plan.vectors, place, plan.panel)
+    strips = -(-plan.columns // plan.lanes) if is_length(plan.columns) else plan.panels * plan.vectors
+    _transpose(e, source, (plan.columns, plan.depth), strips, place, plan.panel)
 
 
 def transposed_step(e: Emitter, rows: int) -> int:

@@ -24,8 +24,8 @@ from circlet.backends.native.gemm.operands import (
     Result,
 )
 from circlet.backends.native.gemm.plan import Group, Plan
-from circlet.backends.native.gemm.tails import call_tiles
-from circlet.backends.native.gemm.tiling import Split
+from circlet.backends.native.gemm.tails import call_smallest, call_tiles
+from circlet.backends.native.gemm.tiling import Split, narrow_sizes
 from circlet.backends.native.gemm.vectors import WORD
 from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
 from circlet.runtime.records import dataclass
@@ -229,7 +229,8 @@ class _Nest:
                     limits is not None, is_partial, reads_partial, plan.fetches,
                     self._adds, result.finish(group.columns) if isinstance(result, Finished) else None, right.stored,
                     held=held)
-        rows = self._call(tile, call, number)
+        rows = self._tile_rows(number)
+        self._call(tile, call, number, rows)
         if chunk.ends and isinstance(result, (Collected, Filtered)):
             block = Block(out, plan.panel, row, rows, column, self._columns(group, column))
             self._pass_on(result, self._fresh(block, number))
@@ -265,30 +266,56 @@ class _Nest:
             return begin, e.number(0)
         return e.select(chunk.begins, begin, out), e.select(chunk.begins, e.number(0), e.number(step))
 
-    def _call(self, tile: Tile, call: Call, number: ir.Value) -> ir.Value:
-        """Calls the tile of the size that a number has; gives the size."""
+    def _tile_rows(self, number: ir.Value) -> ir.Value:
+        """How many rows the tile of a number has."""
+        e, split = self._e, self._plan.split
+        if len(split.sizes) == 1:
+            return e.number(split.sizes[0])
+        if split.is_open:
+            left = e.builder.sub(e.number(split.total), e.builder.mul(number, e.number(split.size)))
+            return e.intrinsic("smin", left, e.number(split.size))
+        larger, smaller = split.sizes
+        return e.select(self._is_larger(number), e.number(larger), e.number(smaller))
+
+    def _is_larger(self, number: ir.Value) -> ir.Value:
+        return self._e.builder.icmp_signed("<", number, self._e.number(self._plan.split.larger))
+
+    def _call(self, tile: Tile, call: Call, number: ir.Value, rows: ir.Value) -> None:
+        """Calls the tile of the size that a number has; where the columns of the last panel are open, and a vector less
+        holds them, one that is narrower by that."""
+        e = self._e
+        if not tile.is_partial or not is_length(self._plan.columns):
+            self._call_whole(tile, call, number, rows)
+            return
+        narrow = replace(tile, vectors=tile.vectors - 1)
+        is_narrow = e.builder.icmp_signed("<=", call.columns, e.number(narrow.columns))
+        with e.builder.if_else(is_narrow) as (then, otherwise):
+            with then:
+                self._call_narrow(narrow, call, number, rows)
+            with otherwise:
+                self._call_whole(tile, call, number, rows)
+
+    def _call_whole(self, tile: Tile, call: Call, number: ir.Value, rows: ir.Value) -> None:
         e, split = self._e, self._plan.split
         if len(split.sizes) == 1:
             call_tile(e, tile, call)
-            return e.number(split.sizes[0])
-        if split.is_open:
-            return self._call_open(tile, call, number)
-        larger, smaller = split.sizes
-        is_larger = e.builder.icmp_signed("<", number, e.number(split.larger))
-        with e.builder.if_else(is_larger) as (then, otherwise):
-            with then:
-                call_tile(e, tile, call)
-            with otherwise:
-                call_tile(e, replace(tile, rows=smaller), call)
-        return e.select(is_larger, e.number(larger), e.number(smaller))
+        elif split.is_open:
+            call_tiles(e, tile, split.fewer, replace(call, count=rows))
+        else:
+            with e.builder.if_else(self._is_larger(number)) as (then, otherwise):
+                with then:
+                    call_tile(e, tile, call)
+                with otherwise:
+                    call_tile(e, replace(tile, rows=split.sizes[1]), call)
 
-    def _call_open(self, tile: Tile, call: Call, number: ir.Value) -> ir.Value:
-        """Calls the tile for the rows that are left, or a full one; gives how many there are."""
-        e, b, split = self._e, self._e.builder, self._plan.split
-        left = b.sub(e.number(split.total), b.mul(number, e.number(split.size)))
-        rows = e.intrinsic("smin", left, e.number(split.size))
-        call_tiles(e, tile, split.fewer, replace(call, count=rows))
-        return rows
+    def _call_narrow(self, tile: Tile, call: Call, number: ir.Value, rows: ir.Value) -> None:
+        """As `_call_whole`, with tiles for what is left alone where the number of rows is open."""
+        split = self._plan.split
+        if split.is_open:
+            sizes = narrow_sizes(self._e.target, split.size, tile.vectors)
+            call_smallest(self._e, tile, sizes, replace(call, count=rows))
+        else:
+            self._call_whole(tile, call, number, rows)
 
     def _at(self, base: ir.Value, index: ir.Value, distance: int) -> ir.Value:
         """The address `index` times `distance` bytes behind another."""

@@ -29,17 +29,29 @@ def call_tiles(e: Emitter, tile: Tile, fewer: Sequence[int], call: Call) -> None
         fewer: the rows of the others, the largest first.
         call: with the number of rows, which is the tile's at most.
     """
-    general = replace(tile, has_taps=True, is_partial=tile.finish is None, adds=True)
-    name = f"{replace(general, least=1).name}_or_fewer"
-    tiles = [replace(general, rows=rows, least=below + 1, fetches=general.fetches and rows > 1)
-             for rows, below in zip(fewer, (*fewer[1:], 0), strict=True)]
     is_full = e.builder.icmp_signed("==", call.count, e.number(tile.rows))
     with e.builder.if_else(is_full, likely=True) as (then, otherwise):
         with then:
             call_tile(e, tile, replace(call, count=None))
         with otherwise:
-            function = e.module.globals.get(name) or _make(e, name, tiles)
-            e.builder.call(function, _generalised(e, general, call).arguments())
+            call_smallest(e, tile, fewer, call)
+
+
+def call_smallest(e: Emitter, tile: Tile, sizes: Sequence[int], call: Call) -> None:
+    """Calls the smallest of some tiles that has as many rows as there are.
+
+    Args:
+        e: writes the code.
+        tile: as all of them are but for their rows.
+        sizes: their rows, the largest first.
+        call: with the number of rows, which is that of the largest at most.
+    """
+    general = replace(tile, has_taps=True, is_partial=tile.finish is None, adds=True)
+    name = f"{replace(general, rows=sizes[0], least=1).name}_or_fewer"
+    tiles = [replace(general, rows=rows, least=below + 1, fetches=general.fetches and rows > 1)
+             for rows, below in zip(sizes, (*sizes[1:], 0), strict=True)]
+    function = e.module.globals.get(name) or _make(e, name, tiles)
+    e.builder.call(function, _generalised(e, general, call).arguments())
     for each in tiles:
         e.callers.setdefault(each.name, {})[e.label] = None
 
