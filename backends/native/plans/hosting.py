@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.load.codec import UnwritableError, encode
 from circlet.backends.native.parts import HostCall
-from circlet.backends.native.plans.plan import Hosted, HostedGraph, Part, Unplanned, declared, tensor_of
+from circlet.backends.native.plans.plan import Hosted, HostedGraph, Part, Unplanned, declared
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.kernel import SKIP, Call, Kernel, SkippedKernel
@@ -37,7 +37,7 @@ def hosted_of(model: Model, calls: Iterable[HostCall], part: Callable[[int, int]
         hosted = tuple(_hosted(each, graph.operators[each]) for each in sorted(operators))
         used = sorted({tensor for each in hosted for tensor in (*each.inputs, *each.outputs, *each.intermediates)
                        if tensor != ABSENT})
-        tensors = tuple(declared(each, replace(graph.tensors[each], data=None)) for each in used)
+        tensors = tuple((each, declared(replace(graph.tensors[each], data=None))) for each in used)
         constants = tuple(part(number, each) for each in used if graph.tensors[each].is_constant)
         yield HostedGraph(number, graph.name, hosted, tensors, constants)
 
@@ -62,7 +62,7 @@ def executor_of(found: HostedGraph, part: Callable[[Part], Array]) -> Executor:
         part: the bytes of a constant.
     """
     data = {each.tensor: part(each) for each in found.constants}
-    known = {each.number: _with(tensor_of(each), data.get(each.number)) for each in found.tensors}
+    known = {number: _with(tensor, data.get(number)) for number, tensor in found.tensors}
     blank = Tensor("", DType.FLOAT32, ())
     tensors = tuple(known.get(each, blank) for each in range(max(known, default=-1) + 1))
     hosted = {each.number: Operator(each.op, each.inputs, each.outputs, each.version, each.custom_options,

@@ -6,16 +6,14 @@ as a name. So who finds it need not read the model, nor verify it, run passes on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
-
-import numpy as np
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
 
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Layout
 from circlet.runtime.ir.model import Model, Signature, Subgraph
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType, Quantization, Shape
+from circlet.runtime.ir.types import DType
 from circlet.runtime.records import dataclass
 
 if TYPE_CHECKING:
@@ -23,29 +21,8 @@ if TYPE_CHECKING:
     from circlet.runtime.ir.op import Op
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """A quantization; numbers are float64 in hexadecimal digits."""
-
-    scales: str
-    zero_points: tuple[int, ...]
-    axis: int
-    minimum: str
-    maximum: str
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What is declared of a tensor."""
-
-    number: int
-    name: str
-    dtype: DType
-    shape: Shape
-    signature: Shape | None
-    has_rank: bool
-    scaling: Scaling | None
-    is_variable: bool
+Numbered: TypeAlias = "tuple[int, Tensor]"
+"""The index of a tensor and what is declared of it."""
 
 
 @dataclass(frozen=True)
@@ -56,28 +33,10 @@ class Graph:
     name: str
     count: int
     """Of its tensors."""
-    tensors: tuple[Declared, ...]
+    tensors: tuple[Numbered, ...]
     """Its inputs and outputs."""
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Named:
-    """A tensor by a name of a signature's."""
-
-    name: str
-    tensor: int
-
-
-@dataclass(frozen=True)
-class EntryPoint:
-    """A signature."""
-
-    key: str
-    subgraph: int
-    inputs: tuple[Named, ...]
-    outputs: tuple[Named, ...]
 
 
 @dataclass(frozen=True)
@@ -109,7 +68,8 @@ class State:
     """A variable tensor."""
 
     subgraph: int
-    tensor: Declared
+    number: int
+    tensor: Tensor
 
 
 @dataclass(frozen=True)
@@ -132,7 +92,7 @@ class HostedGraph:
     number: int
     name: str
     operators: tuple[Hosted, ...]
-    tensors: tuple[Declared, ...]
+    tensors: tuple[Numbered, ...]
     """Those that they name."""
     constants: tuple[Part, ...]
     """The values of some of these."""
@@ -191,7 +151,7 @@ class Plan:
     subgraphs: int
     has_state: bool
     graphs: tuple[Graph, ...]
-    signatures: tuple[EntryPoint, ...]
+    signatures: tuple[Signature, ...]
     handles: tuple[Handle, ...] = ()
     """Of variables, in order."""
     planned: tuple[Planned, ...] = ()
@@ -201,11 +161,8 @@ class Plan:
         """The model as callers see it: its inputs, outputs and signatures."""
         known = {each.number: _subgraph(each) for each in self.graphs}
         blank = Subgraph("", (), (), (), ())
-        return Model(
-            tuple(known.get(each, blank) for each in range(self.subgraphs)),
-            tuple(Signature(each.key, each.subgraph, _mapping(each.inputs), _mapping(each.outputs))
-                  for each in self.signatures),
-            format=self.format)
+        return Model(tuple(known.get(each, blank) for each in range(self.subgraphs)), self.signatures,
+                     format=self.format)
 
 
 class Unplanned(Exception):
@@ -220,62 +177,31 @@ def plan_of(model: Model, entries: Iterable[int], has_state: bool) -> Plan:
     """
     return Plan(model.format, len(model.subgraphs), has_state,
                 tuple(_graph(each, model.subgraphs[each]) for each in entries),
-                tuple(EntryPoint(each.key, each.subgraph, _pairs(each.inputs), _pairs(each.outputs))
+                tuple(Signature(each.key, each.subgraph, dict(each.inputs), dict(each.outputs))
                       for each in model.signatures))
 
 
-def declared(number: int, tensor: Tensor) -> Declared:
+def declared(tensor: Tensor) -> Tensor:
     """What is declared of a tensor.
 
     Raises:
         Unplanned: it is of no plain type.
     """
-    if tensor.is_constant or tensor.sparsity is not None or tensor.held is not None or tensor.dtype.numpy.hasobject:
+    scaling = tensor.quantization
+    is_plain = scaling is None or scaling.blockwise is None
+    if tensor.is_constant or tensor.sparsity is not None or tensor.held is not None or tensor.dtype.numpy.hasobject \
+            or not is_plain:
         raise Unplanned
-    return Declared(number, tensor.name, tensor.dtype, tensor.shape, tensor.shape_signature, tensor.has_rank,
-                    _scaling(tensor.quantization), tensor.is_variable)
-
-
-def tensor_of(found: Declared) -> Tensor:
-    """The tensor of which something is declared."""
-    scaling = found.scaling
-    quantization = None if scaling is None else Quantization(
-        _floats(scaling.scales), scaling.zero_points, scaling.axis, _floats(scaling.minimum), _floats(scaling.maximum))
-    return Tensor(found.name, found.dtype, found.shape, found.signature, found.has_rank, quantization=quantization,
-                  is_variable=found.is_variable)
-
-
-def _scaling(found: Quantization | None) -> Scaling | None:
-    if found is None:
-        return None
-    if found.blockwise is not None:
-        raise Unplanned
-    return Scaling(_digits(found.scales), found.zero_points, found.axis, _digits(found.minimum), _digits(found.maximum))
-
-
-def _digits(numbers: Sequence[float]) -> str:
-    return np.array(numbers, "<f8").tobytes().hex()
-
-
-def _floats(digits: str) -> tuple[float, ...]:
-    return tuple(np.frombuffer(bytes.fromhex(digits), "<f8").tolist())
+    return tensor
 
 
 def _graph(number: int, graph: Subgraph) -> Graph:
-    border = tuple(declared(each, graph.tensors[each]) for each in dict.fromkeys((*graph.inputs, *graph.outputs)))
+    border = tuple((each, declared(graph.tensors[each])) for each in dict.fromkeys((*graph.inputs, *graph.outputs)))
     return Graph(number, graph.name, len(graph.tensors), border, graph.inputs, graph.outputs)
 
 
 def _subgraph(found: Graph) -> Subgraph:
-    known = {each.number: tensor_of(each) for each in found.tensors}
+    known = dict(found.tensors)
     blank = Tensor("", DType.FLOAT32, ())
     return Subgraph(found.name, tuple(known.get(each, blank) for each in range(found.count)), found.inputs,
                     found.outputs, ())
-
-
-def _pairs(names: Mapping[str, int]) -> tuple[Named, ...]:
-    return tuple(Named(name, tensor) for name, tensor in names.items())
-
-
-def _mapping(named: Sequence[Named]) -> Mapping[str, int]:
-    return {each.name: each.tensor for each in named}

@@ -251,4 +251,4 @@ def _states(executed: Model, manifest: Manifest) -> Iterator[State]:
     """The variable tensors that a function uses."""
     for each in dict.fromkeys(each for each in manifest.origins if isinstance(each, Variable)):
         tensor = executed.subgraphs[each.subgraph].tensors[each.tensor]
-        yield State(each.subgraph, declared(each.tensor, tensor))
+        yield State(each.subgraph, each.tensor, declared(tensor))

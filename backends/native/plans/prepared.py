@@ -19,7 +19,7 @@ from circlet.backends.native.load.sealed import padded, shared, unseal
 from circlet.backends.native.load.store import Function, shared_function, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.plans.key import MARK, plan_key
-from circlet.backends.native.plans.plan import Part, Plan, Planned, Stage, tensor_of
+from circlet.backends.native.plans.plan import Part, Plan, Planned, Stage
 from circlet.runtime.exec.frames.layout import Border, Layout
 from circlet.runtime.exec.frames.open_layout import OpenLayout
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
@@ -218,7 +218,7 @@ class Prepared:
     def _setting(self, stage: Stage, arrays: Mapping[int, Array], run: Run) -> Setting:
         parts = {(each.subgraph, each.tensor): self._part(each) for each in stage.parts}
         held = {**arrays, **{each.tensor: self._part(each) for each in stage.known}}
-        states = {(each.subgraph, each.tensor.number): tensor_of(each.tensor) for each in stage.states}
+        states = {(each.subgraph, each.number): each.tensor for each in stage.states}
         return Setting(
             run=run, lengths=(), held=held.get, constant=lambda found: parts[_place(found)],
             variable=lambda subgraph, tensor: states[subgraph, tensor], executor=self._executors(stage).__getitem__,
