@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 from circlet.runtime.late import LOADING
 
@@ -149,15 +149,58 @@ class Thunk:
             _pages().spare.append(self.address)
 
 
+class Mapping:
+    """The bytes of an opened file in memory, read-only, as long as the object is there; an array is made of it. The
+    module `mmap` would take 0.25 ms to load."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        """
+        Raises:
+            OSError: the file cannot be mapped.
+        """
+        system = _memory()
+        self._size = size
+        self._address: int = system.map(None, size, _READ, _PRIVATE, descriptor, 0)
+        if self._address == _FAILED:
+            raise OSError("the file cannot be mapped")
+        self._release = system.unmap
+        self.__array_interface__ = {"data": (self._address, True), "shape": (size,), "typestr": "|u1", "version": 3}
+        """See "The array interface protocol" of numpy."""
+
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending() and "_release" in self.__dict__:  # at the end a daemon thread may be in it
+            self._release(self._address, self._size)
+
+
+class _Memory:
+    """What the system has for memory."""
+
+    def __init__(self) -> None:
+        address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+        self.map = _function("mmap", address, address, size, number, number, number, ctypes.c_long)
+        self.unmap = _function("munmap", number, address, size)
+        self.protect = _function("mprotect", number, address, size, number)
+
+
+def _function(name: str, result: Any, *arguments: Any) -> Any:
+    """A function of the system's, which is called with Python's lock; types of functions would take longer to make."""
+    found = ctypes.pythonapi[name]
+    found.restype, found.argtypes = result, arguments
+    return found
+
+
+@lru_cache(1)
+def _memory() -> _Memory:
+    """That of this process."""
+    return _Memory()
+
+
 class _Pages:
     """Pages of memory, which are used again and never given back: single ones that are free between what others map
     would get the data of code that lies too far away."""
 
     def __init__(self) -> None:
-        address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-        kinds = address, address, size, number, number, number, ctypes.c_long
-        self._map = ctypes.PYFUNCTYPE(*kinds)(("mmap", ctypes.pythonapi))
-        self._protect = ctypes.PYFUNCTYPE(number, address, size, number)(("mprotect", ctypes.pythonapi))
+        self._system = _memory()
         self._size = os.sysconf("SC_PAGE_SIZE")
         self.spare: list[int] = []
         """The addresses of those that nobody uses."""
@@ -171,7 +214,7 @@ class _Pages:
         try:
             return self.spare.pop()
         except IndexError:
-            begin: int = self._map(None, _PAGES * self._size, _READ | _WRITE, _PRIVATE | _ANONYMOUS, -1, 0)
+            begin: int = self._system.map(None, _PAGES * self._size, _READ | _WRITE, _PRIVATE | _ANONYMOUS, -1, 0)
             if begin == _FAILED:
                 raise OSError("there is no memory for functions") from None
             self.spare += range(begin + self._size, begin + _PAGES * self._size, self._size)
@@ -183,7 +226,7 @@ class _Pages:
         Raises:
             OSError: the system does not let it.
         """
-        if self._protect(page, self._size, rights):
+        if self._system.protect(page, self._size, rights):
             raise OSError("memory may not be executed")
 
 

@@ -11,6 +11,7 @@ them in each turn.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from io import FileIO
 from struct import Struct
 from typing import TypeVar
@@ -19,15 +20,16 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from circlet.backends.native.load.codec import DamageError, decode, encode
+from circlet.backends.native.load.library import Mapping
 from circlet.runtime.digests import blake2b
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import ALIGNMENT, Array
 from circlet.runtime.records import dataclass
 
 RecordT = TypeVar("RecordT")
-_MAPPED = 1 << (19 if os.name == "posix" else 22)
-"""Bytes from which on files are mapped, not read: a choice. To learn how takes 0.25 ms, once; reading 1.5 MB 0.8 ms
-longer, 14 MB 4.5 ms; code is as fast. Elsewhere a file that is mapped cannot be replaced."""
+_MAPPED = 1 << 17
+"""Bytes from which on files are mapped, not read, where the system lets it: a choice. Memory that was not used before
+is made page by page; a file that others use has its pages, many of which are mapped at a time."""
 _WORDS = 512
 """Words of 64 bits in a run whose sum stands for it: 4 KiB, which disks write at a time."""
 _HELD: WeakValueDictionary[tuple[int, bytes], Array] = WeakValueDictionary()
@@ -113,9 +115,8 @@ def shared(constants: Array, checksum: bytes) -> Array:
 def _content(file: FileIO) -> Array:
     """All bytes of a file."""
     size = os.fstat(file.fileno()).st_size
-    if size >= _MAPPED:
-        from mmap import ACCESS_READ, mmap  # seldom needed
-
-        return np.frombuffer(mmap(file.fileno(), size, access=ACCESS_READ), np.uint8)
+    if size >= _MAPPED and os.name == "posix":  # elsewhere a file that is mapped cannot be replaced
+        with suppress(OSError):
+            return np.asarray(Mapping(file.fileno(), size))
     found = allocate((size,), np.dtype(np.uint8))
     return found[:file.readinto(found.data)]
