@@ -21,7 +21,7 @@ from circlet.backends.native.load import llvm as target
 from circlet.backends.native.load.artifact import Artifact
 from circlet.backends.native.load.elf import shared_object as shared_object_module
 from circlet.backends.native.load.elf.shared_object import UnknownObject, shared_object
-from circlet.backends.native.load.library import ENTRY, SharedLibrary, is_shared
+from circlet.backends.native.load.library import ENTRY, MappedLibrary, Mapping, SharedLibrary, is_shared
 from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.lower.passes import Passes
@@ -119,6 +119,19 @@ def test_objects_call_each_other(folder: Path, order: Sequence[int]) -> None:
     is_loaded = any(folder.iterdir()) and current().has(Feature.SHARED_OBJECTS)
     assert isinstance(function.library, SharedLibrary) == is_loaded
     entry = CFUNCTYPE(c_int64, c_int64)(function.library.address)
+    assert [entry(n) for n in (1, 2, 3, 4)] == [106, 316, 630, 1052]
+
+
+@pytest.mark.skipif(not current().has(Feature.SHARED_OBJECTS), reason="no shared objects here")
+def test_a_mapped_file_is_a_library(tmp_path: Path) -> None:
+    """Addresses of its own and of the system's are put into it; the file may be gone then."""
+    objects = object_files([Piece(HEAD + COPY + each) for each in (ENTERED, OTHER)], host(), Wish())
+    content = shared_object(objects, (ENTRY,))
+    (tmp_path / "file").write_bytes(content + bytes(10_000))
+    with open(tmp_path / "file", "rb", buffering=0) as file:
+        library = MappedLibrary(Mapping(file.fileno(), len(content) + 10_000))
+    (tmp_path / "file").unlink()
+    entry = CFUNCTYPE(c_int64, c_int64)(library.address)
     assert [entry(n) for n in (1, 2, 3, 4)] == [106, 316, 630, 1052]
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
 
 import circlet
+from circlet.backends.native.load.library import MappedLibrary, Mapping, SharedLibrary
 from circlet.backends.native.plans import planning
-from circlet.backends.native.plans.key import MARK
+from circlet.backends.native.plans.key import MARK, plan_key
+from circlet.backends.native.plans.prepared import find
 from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Provenance
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Transpose
@@ -60,6 +64,29 @@ def test_the_file_of_the_plan_is_enough(folder: Path, monkeypatch: pytest.Monkey
     session = circlet.Session(content, "native")
     np.testing.assert_array_equal(run(session), expected)
     assert is_prepared(session)
+
+
+@SHARED
+def test_the_loader_of_the_system_is_asked_where_files_are_not_executed(
+        folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = layers(-1)
+    expected = run(circlet.Session(content, "native"))
+    leave_the_plan(folder)
+    forbid_reading(monkeypatch)
+    kinds = []
+
+    def refuse(mapping: Mapping, begin: int, size: int) -> NoReturn:
+        raise OSError("no")
+
+    for refuses in (False, True):
+        if refuses:
+            monkeypatch.setattr(Mapping, "allow", refuse)
+        found = find(plan_key(Provenance(memoryview(content), "", (), ())))
+        assert found is not None
+        assert found.function is not None
+        kinds.append(type(found.function.library))
+        np.testing.assert_array_equal(run(circlet.Session(content, "native")), expected)
+    assert kinds == [MappedLibrary, SharedLibrary]
 
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.8, 0.99])

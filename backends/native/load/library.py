@@ -9,7 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import count
+from struct import Struct
 from typing import Any, Protocol
+
+import numpy as np
 
 from circlet.runtime.late import LOADING
 
@@ -21,8 +24,23 @@ ELF = b"\x7fELF"
 """What an ELF file begins with."""
 _KIND = slice(16, 18)
 """Where an ELF file's type is, a 16-bit number."""
+HEAD = _KIND.stop
+"""Bytes of a file that tell whether it is a shared object."""
 _SHARED = b"\x03\x00"
 """ET_DYN, a shared object."""
+_BEGIN, _TEXT, _DYNAMIC = 24, 64 + 56 + 8, 64 + 3 * 56 + 8
+"""Where `elf/shared_object.py` writes how its code is entered, `e_entry`, and its second and fourth segment, from
+`p_offset` on (System V ABI)."""
+_STRINGS, _SYMBOLS, _RELOCATIONS, _SIZE = 5, 6, 7, 8
+"""DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ."""
+_WORDS, _PAIR, _RELOCATION = Struct("<4Q"), Struct("<2Q"), Struct("<QIIq")
+"""Four numbers; Elf64_Dyn; Elf64_Rela."""
+_SYMBOL, _RELATIVE = 24, 8
+"""Bytes of an Elf64_Sym; R_X86_64_RELATIVE."""
+_MOST_RELOCATIONS = 16
+"""How many are made here: a choice. There are none but for functions of the C library, such as `memcpy`."""
+_LONGEST = 64
+"""Bytes of the names of such functions, at the most."""
 _NUMBERS = count(1)
 """Numbers of paths, from 1 on."""
 
@@ -85,6 +103,49 @@ class Opened:
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_ending() and "handle" in self.__dict__:  # at the end a daemon thread may be in it
             _ctypes.dlclose(self.handle)
+
+
+class MappedLibrary:
+    """A shared object of `elf/shared_object.py` in a file that is mapped: what the system's loader would do takes it
+    0.1 ms."""
+
+    def __init__(self, mapping: Mapping) -> None:
+        """
+        Args:
+            mapping: of the file that the shared object begins.
+
+        Raises:
+            OSError: there is too much to do, something is not found, or the system lets nothing be executed.
+        """
+        self._mapping = mapping
+        self._content = np.asarray(mapping).data
+        begin, _, _, size = _WORDS.unpack_from(self._content, _TEXT)
+        mapping.allow(begin, size)  # before anything is written: some systems refuse it afterwards
+        for place, value in self._relocated():
+            ctypes.c_uint64.from_address(mapping.address + place).value = value
+        entry, *_ = _WORDS.unpack_from(self._content, _BEGIN)
+        self.address: int = mapping.address + entry
+
+    def _relocated(self) -> list[tuple[int, int]]:
+        """Places in the segment of data, and what goes there."""
+        begin, _, _, size = _WORDS.unpack_from(self._content, _DYNAMIC)
+        told = dict(_PAIR.iter_unpack(self._content[begin:begin + size]))
+        if told[_SIZE] > _MOST_RELOCATIONS * _RELOCATION.size:
+            raise OSError("the loader is sooner")
+        found = []
+        for place, kind, symbol, addend in _RELOCATION.iter_unpack(
+                self._content[told[_RELOCATIONS]:told[_RELOCATIONS] + told[_SIZE]]):
+            begin = self._mapping.address if kind == _RELATIVE else self._outside(
+                told[_STRINGS], told[_SYMBOLS] + symbol * _SYMBOL)
+            found.append((place, begin + addend))
+        return found
+
+    def _outside(self, strings: int, symbol: int) -> int:
+        """Where something lies that a symbol names."""
+        begin = strings + int.from_bytes(self._content[symbol:symbol + 4], "little")
+        name = bytes(self._content[begin:begin + _LONGEST])
+        found: int = _ctypes.dlsym(ctypes.pythonapi._handle, name[:name.index(0)].decode())
+        return found
 
 
 def is_visible() -> bool:
@@ -150,8 +211,8 @@ class Thunk:
 
 
 class Mapping:
-    """The bytes of an opened file in memory, read-only, as long as the object is there; an array is made of it. The
-    module `mmap` would take 0.25 ms to load."""
+    """The bytes of an opened file in memory of the process's own, as long as the object is there; a read-only array is
+    made of it. The module `mmap` would take 0.25 ms to load."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         """
@@ -160,16 +221,25 @@ class Mapping:
         """
         system = _memory()
         self._size = size
-        self._address: int = system.map(None, size, _READ, _PRIVATE, descriptor, 0)
-        if self._address == _FAILED:
+        self.address: int = system.map(None, size, _READ | _WRITE, _PRIVATE, descriptor, 0)
+        if self.address == _FAILED:
             raise OSError("the file cannot be mapped")
         self._release = system.unmap
-        self.__array_interface__ = {"data": (self._address, True), "shape": (size,), "typestr": "|u1", "version": 3}
+        self.__array_interface__ = {"data": (self.address, True), "shape": (size,), "typestr": "|u1", "version": 3}
         """See "The array interface protocol" of numpy."""
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_ending() and "_release" in self.__dict__:  # at the end a daemon thread may be in it
-            self._release(self._address, self._size)
+            self._release(self.address, self._size)
+
+    def allow(self, begin: int, size: int) -> None:
+        """Lets so many bytes be executed, and not be written to, from the begin of a page on.
+
+        Raises:
+            OSError: the system does not.
+        """
+        if _memory().protect(self.address + begin, size, _READ | _EXECUTE):
+            raise OSError("files may not be executed")
 
 
 class _Memory:

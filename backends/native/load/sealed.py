@@ -11,7 +11,6 @@ them in each turn.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from io import FileIO
 from struct import Struct
 from typing import TypeVar
@@ -27,7 +26,7 @@ from circlet.runtime.ir.types import ALIGNMENT, Array
 from circlet.runtime.records import dataclass
 
 RecordT = TypeVar("RecordT")
-_MAPPED = 1 << 17
+_MAPPED = 1 << 14
 """Bytes from which on files are mapped, not read, where the system lets it: a choice. Memory that was not used before
 is made page by page; a file that others use has its pages, many of which are mapped at a time."""
 _WORDS = 512
@@ -42,11 +41,18 @@ _END = Struct("<8sQQQ32s32s")
 class Sealed:
     """What a file holds beside its record."""
 
-    code: bytes
+    content: Array
+    """The code, as bytes."""
     constants: Array
     """Bytes; begins on a cache line."""
     checksum: bytes
     """Of the constants."""
+    mapping: Mapping | None
+    """The whole file, if it is mapped."""
+
+    @property
+    def code(self) -> bytes:
+        return self.content.tobytes()
 
 
 def seal(mark: bytes, code: bytes, constants: Array, record: object) -> tuple[bytes, memoryview, bytes]:
@@ -71,7 +77,8 @@ def unseal(file: FileIO, mark: bytes, kind: type[RecordT], held: Array | None = 
         kind: of the record.
         held: the constants, where they are in memory.
     """
-    content = _content(file)
+    mapping = _mapped(file)
+    content = _read(file) if mapping is None else np.asarray(mapping)
     stop = content.size - _END.size
     if stop < 0:
         return None
@@ -82,9 +89,9 @@ def unseal(file: FileIO, mark: bytes, kind: type[RecordT], held: Array | None = 
     constants = content[begin:stop] if held is None else held
     if held is None and checksum(constants) != of_constants:
         return None
-    code, told = content[:code_size].tobytes(), content[code_size:code_size + told_size].data
     try:
-        return decode(kind, told), Sealed(code, constants, of_constants)
+        record = decode(kind, content[code_size:code_size + told_size].data)
+        return record, Sealed(content[:code_size], constants, of_constants, mapping)
     except DamageError:
         return None
 
@@ -112,11 +119,19 @@ def shared(constants: Array, checksum: bytes) -> Array:
     return found if found is constants or np.array_equal(found, constants) else constants
 
 
-def _content(file: FileIO) -> Array:
-    """All bytes of a file."""
+def _mapped(file: FileIO) -> Mapping | None:
+    """All bytes of a file, if they are not few and the system maps them. Elsewhere than on POSIX systems one that is
+    mapped cannot be replaced."""
     size = os.fstat(file.fileno()).st_size
-    if size >= _MAPPED and os.name == "posix":  # elsewhere a file that is mapped cannot be replaced
-        with suppress(OSError):
-            return np.asarray(Mapping(file.fileno(), size))
-    found = allocate((size,), np.dtype(np.uint8))
+    if size < _MAPPED or os.name != "posix":
+        return None
+    try:
+        return Mapping(file.fileno(), size)
+    except OSError:
+        return None
+
+
+def _read(file: FileIO) -> Array:
+    """All bytes of a file."""
+    found = allocate((os.fstat(file.fileno()).st_size,), np.dtype(np.uint8))
     return found[:file.readinto(found.data)]

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from io import FileIO
 
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.artifact import Artifact, encode, load
-from circlet.backends.native.load.library import ENTRY, Library, SharedLibrary, is_shared, is_visible
+from circlet.backends.native.load.library import (
+    ENTRY,
+    HEAD,
+    Library,
+    MappedLibrary,
+    SharedLibrary,
+    is_shared,
+    is_visible,
+)
 from circlet.backends.native.load.manifest import Manifest
+from circlet.backends.native.load.sealed import Sealed
 from circlet.backends.platform import Feature, current
 from circlet.runtime.digests import blake2b
 from circlet.runtime.ir.types import Array
@@ -50,12 +60,19 @@ def kept(key: str, most: int) -> Artifact | None:
         return None if os.fstat(file.fileno()).st_size > most else load(file)
 
 
-def shared_function(key: str, code: bytes, manifest: Manifest, constants: Array, file: FileIO
-                    ) -> Function | None:
+def enclosed_function(key: str, sealed: Sealed, manifest: Manifest, constants: Array, file: FileIO) -> Function | None:
     """The function that a shared object is, with which an opened file begins; None if that is another kind of code, or
-    the system loads none from there."""
-    if not is_shared(code) or not current().has(Feature.SHARED_OBJECTS):
+    the system runs none from there."""
+    if not is_shared(sealed.content[:HEAD].tobytes()) or not current().has(Feature.SHARED_OBJECTS):
         return None
+    if sealed.mapping is not None:
+        with suppress(OSError):
+            return Function(key, MappedLibrary(sealed.mapping), manifest, constants)
+    return _shared(key, manifest, constants, file)
+
+
+def _shared(key: str, manifest: Manifest, constants: Array, file: FileIO) -> Function | None:
+    """The function that a shared object is, as the system's loader loads it."""
     try:
         return Function(key, SharedLibrary(file.fileno()), manifest, constants)
     except OSError:
@@ -113,7 +130,9 @@ def _loaded(key: str, file: FileIO, constants: Array | None) -> Function | None:
         return None
     if not is_shared(artifact.code[0]):
         return _in_memory(key, _sharable(artifact)) or _linked(key, artifact)
-    return shared_function(key, artifact.code[0], artifact.manifest, artifact.constants, file)
+    if not current().has(Feature.SHARED_OBJECTS):
+        return None
+    return _shared(key, artifact.manifest, artifact.constants, file)
 
 
 def _in_memory(key: str, artifact: Artifact) -> Function | None:

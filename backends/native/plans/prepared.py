@@ -16,7 +16,7 @@ from circlet.backends.native.load.invocation import Invocation, Setting
 from circlet.backends.native.load.library import is_visible
 from circlet.backends.native.load.manifest import Constant
 from circlet.backends.native.load.sealed import padded, shared, unseal
-from circlet.backends.native.load.store import Function, shared_function, stored
+from circlet.backends.native.load.store import Function, enclosed_function, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.plans.key import MARK, plan_key
 from circlet.backends.native.plans.plan import Part, Plan, Planned, Stage
@@ -65,9 +65,9 @@ def find(key: str) -> Found | None:
         if plan.enclosed is None:
             return Found(plan, sealed.constants, None)
         size = plan.enclosed.size
-        return Found(plan, sealed.constants[padded(size):], shared_function(
-            plan.enclosed.key, sealed.code, plan.enclosed.manifest,
-            shared(sealed.constants[:size], plan.enclosed.checksum), file))
+        constants = shared(sealed.constants[:size], plan.enclosed.checksum)
+        return Found(plan, sealed.constants[padded(size):], enclosed_function(
+            plan.enclosed.key, sealed, plan.enclosed.manifest, constants, file))
 
 
 def prepared(provenance: Provenance, num_threads: int) -> Prepared | None:

@@ -272,7 +272,7 @@ class _Linker:
         content += bytes(-len(content) % 8)
         text = range(bases[_RX], bases[_RX] + len(self._image.parts[_RX]))
         symbols = symbol_tables(names, text, len(content))
-        content[:head] = self._head(bases, dynamic, symbols.headers)
+        content[:head] = self._head(bases, dynamic, symbols.headers, self._exported(bases)[0])
         return bytes(content) + symbols.content
 
     def _names(self, bases: dict[int, int], labels: Mapping[str, str]) -> list[Symbol]:
@@ -366,8 +366,9 @@ class _Linker:
         for number, (tag, value) in enumerate(entries):
             pack_into("<QQ", self._image.parts[_RW], dynamic + 16 * number, tag, value)
 
-    def _head(self, bases: dict[int, int], dynamic: int, sections: int) -> bytes:
-        """The ELF header and the segments' descriptions; those of sections begin where `sections` says."""
+    def _head(self, bases: dict[int, int], dynamic: int, sections: int, entry: int) -> bytes:
+        """The ELF header and the segments' descriptions; those of sections begin where `sections` says, and the first
+        function that is exported at `entry`. `load/library.py` reads it, too."""
         parts = self._image.parts
         first = bases[_R] + len(parts[_R])
         segments = [
@@ -377,7 +378,7 @@ class _Linker:
             (2, _RW, bases[_RW] + dynamic, 16 * 11, 16),
             (_STACK, _RW, 0, 0, 16),
         ]
-        header = _HEADER.pack(_IDENTITY, _SHARED, _X86_64, 1, 0, _HEADER.size, sections, 0, _HEADER.size,
+        header = _HEADER.pack(_IDENTITY, _SHARED, _X86_64, 1, entry, _HEADER.size, sections, 0, _HEADER.size,
                               _SEGMENT.size, len(segments), SECTION.size, SECTIONS, SECTIONS - 1)
         return header + b"".join(_SEGMENT.pack(kind, access, place, place, place, size, size, alignment)
                                  for kind, access, place, size, alignment in segments)
