@@ -94,8 +94,9 @@ class Scope:
         return tuple(self._assumed.values())
 
     def close(self) -> None:
-        """Assumes no more: what would need it raises `Indefinite`."""
-        self._is_closed = self.promised.is_closed = True
+        """Assumes no more, and has no more lengths: what would need them raises `Indefinite`."""
+        self._is_closed = True
+        self.complete()
 
     def complete(self) -> None:
         """Has no more lengths: code is made that knows where each of them is kept."""
@@ -121,6 +122,8 @@ class Scope:
 
     def capacity(self) -> int:
         """A length for which a loop is to have room, without anything at hand that it follows from."""
+        if self._is_complete:
+            raise Indefinite("all lengths are told")
         self.lengths.append(CAPACITY)
         self.capacities.append(self.count - 1)
         return cast(int, Length(self, ((1, (Symbol(self.count - 1, LEAST, MOST_ROOM),)),)))

@@ -1,0 +1,81 @@
+"""Models that were drawn by chance, as short as still shows what was wrong, at one length after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.types import Array
+from tests.needs import NATIVE
+from tests.schema.onnx.graphs import parse, same
+
+BRANCH = """g (float[n] x, float[m] z, int64 t, bool c, float[k] w) => (float[?] y) {
+    sizes = Shape(x) most = Constant<value = int64 {8}>() few = Less(sizes, most)
+    rows = If(few)<then_branch = then () => (float[p, q] a) {
+        yes = Constant<value = bool {1}>()
+        last, all = Loop(t, yes, x)<body = body (int64 i, bool d, float[r] s) => (bool e, float[r2] s2, float[r3] s3) {
+            e = Identity(d) s2 = Identity(s) s3 = Neg(s) }> shape = Shape(all) a = ConstantOfShape(shape) },
+      else_branch = else () => (float[p, q] b) { is = NonZero(z) b = Gather(z, is) }>
+    y = If(c)<then_branch = then2 () => (float[u] f) {
+            axis = Constant<value = int64[1] {0}>() f = ReduceSum<keepdims = 0>(rows, axis) },
+        else_branch = else2 () => (float[u] h) { h = Neg(w) }> }"""
+"""A branch that lengths rule out, in which a run tells a length."""
+IN_PLACE = """g (int64[a, b] x, int64 m) => (float[n] y) {
+    none = Constant<value = float {0.5}>() yes = Constant<value = bool {1}>()
+    last, rows = Loop(m, yes, x)<body = body (int64 i, bool c, int64[p, q] s)
+        => (bool d, int64[p, q] t, int64[p, q] u) { d = Identity(c) t = Identity(s) u = Identity(s) }>
+    more = Loop(m, yes, rows)<body = body2 (int64 i2, bool c2, int64[o, p, q] s2) => (bool d2, int64[o, p, q] t2) {
+        list = SequenceConstruct(s2, s2) one = Constant<value = int64 {1}>() t2 = Add(s2, one) d2 = Identity(c2) }>
+    end, y = Scan<num_scan_inputs = 1, scan_input_axes = [1], body = body3 (float s3, int64[o, q] e)
+        => (float t3, float v) { t3 = Identity(s3) v = Identity(s3) }>(none, more) }"""
+"""A value that a loop carries, as many bytes as the number of the turn if it has one element."""
+SORTED = """g (float[t, b, 2] x) => (float[t, d, b, h] y) {
+    sizes = Shape(x) zero = Constant<value = int64[1] {0}>() steps = Gather(sizes, zero)
+    big, at = TopK<axis = 0>(x, steps) r = Constant<value = float[1, 3, 1] {0.5, -1.0, 0.25}>()
+    w = Constant<value = float[1, 3, 2] {0.5, 1.0, -1.0, 0.25, 2.0, 0.5}>() y = GRU<hidden_size = 1>(big, w, r) }"""
+"""A recurrent network over as many steps as a run tells."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A graph, the element type of each input, and the shapes of all, of several runs."""
+
+    id: str
+    text: str
+    types: Mapping[str, str]
+    shapes: Sequence[Sequence[Sequence[int]]]
+    opset: int = 16
+
+    def __str__(self) -> str:
+        return self.id
+
+    def inputs(self) -> Sequence[Mapping[str, Array]]:
+        """Those of each run: small numbers, as ONNX Runtime ends where a Scan has no slices."""
+        draw = np.random.default_rng(3)
+        return [{name: np.asarray(draw.integers(1, 4, shape) % (2 if dtype == "?" else 4), dtype)
+                 for (name, dtype), shape in zip(self.types.items(), run, strict=True)} for run in self.shapes]
+
+
+CASES = [
+    Drawn("a branch that is not taken", BRANCH, {"x": "f4", "z": "f4", "t": "i8", "c": "?", "w": "f4"},
+          [[[5], [3], [], [], [4]], [[4], [9], [], [], [3]], [[12], [7], [], [], [2]]]),
+    Drawn("what lies where", IN_PLACE, {"x": "i8", "m": "i8"},
+          [[[1, 1], []], [[2, 3], []], [[1, 1], []], [[3, 1], []]]),
+    Drawn("sorted steps", SORTED, {"x": "f4"}, [[[5, 1, 2]], [[3, 4, 2]], [[1, 2, 2]]]),
+]
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_results_are_those_of_onnxruntime(case: Drawn, backend: str) -> None:
+    ort: Any = pytest.importorskip("onnxruntime")
+    data = parse(case.text, case.opset)
+    peer, session = ort.InferenceSession(data), circlet.Session(circlet.load(data), backend=backend)
+    for given in case.inputs():
+        for one, other in zip(session.run(given).values(), peer.run(None, given), strict=True):
+            same(one, other)
