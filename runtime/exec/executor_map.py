@@ -103,12 +103,22 @@ class ExecutorMap:
             ExecutionError: the shapes do not fit the subgraph.
             LimitError: there is not memory enough.
         """
-        spec = self._specialization(index, shapes)
-        if is_planned and not spec.is_static:  # for any lengths less may be known than for these
+        spec, contract = self._specialization(index, shapes), contract or Contract()
+        if is_planned and not self._is_as_planned(spec, shapes, contract):
             spec = self.specializer.at(index, shapes)
         kind = StaticFrame if spec.is_static else SegmentedFrame
         with run.binding():
-            return kind(self[index], spec, self.planner, self.specializer, run, contract or Contract())
+            return kind(self[index], spec, self.planner, self.specializer, run, contract)
+
+    def _is_as_planned(self, spec: Specialization, shapes: tuple[Shape, ...], contract: Contract) -> bool:
+        """Whether values lie where the planner took them to lie at some shapes: for any lengths less may be known than
+        for these, and of fewer values that they are of one size."""
+        if not spec.is_static or spec.general is None:
+            return spec.is_static
+        alone = self.specializer.at(spec.index, shapes)
+        span, free = range(len(spec.subgraph.operators)), contract.overwritable(len(shapes))
+        return not alone.is_static or self.planner.aliases(spec, span, free).lends_as(
+            self.planner.aliases(alone, span, free))
 
     def resizable_frame(self, index: int, shapes: tuple[Shape, ...], run: Run, is_whole_run: bool = True
                         ) -> Frame | OpenFrame:

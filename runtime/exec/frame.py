@@ -47,6 +47,10 @@ class Contract:
     def output(self, position: int) -> Array | None:
         return self.outputs[position] if self.outputs else None
 
+    def overwritable(self, count: int) -> frozenset[int]:
+        """Those of so many inputs that the frame may overwrite."""
+        return self.destroyable | {k for k in range(count) if self.input(k) is None}
+
 
 @dataclass(frozen=True, eq=False)
 class Bound:
@@ -153,8 +157,7 @@ class Frame(ABC):
         self.inputs = tuple(self._array(each) for each in spec.subgraph.inputs)
 
     def _destroyable(self) -> frozenset[int]:
-        owned = {k for k in range(len(self._executor.subgraph.inputs)) if self._contract.input(k) is None}
-        return self._contract.destroyable | owned
+        return self._contract.overwritable(len(self._executor.subgraph.inputs))
 
     def _bind(self, spec: Specialization, span: range, aliases: Aliases, live: bool) -> Bound:
         """Gives the results of `span` memory and binds its kernels; `live` says they must outlive the span."""

@@ -118,6 +118,17 @@ class Aliases:
                           for root, each in self._classes.items()}
         return found
 
+    def lends_as(self, other: Aliases) -> bool:
+        """Whether what a caller may lend, inputs and results, is written and read from when on and until when it is in
+        other classes of the subgraph."""
+        subgraph = self.spec.subgraph
+        return all(self.root(each) == other.root(each) and self._life(each) == other._life(each)
+                   for each in (*subgraph.inputs, *subgraph.outputs))
+
+    def _life(self, tensor: int) -> tuple[int, int]:
+        root = self.root(tensor)
+        return self.first_write(root), self.last_read(root)
+
     def _alone(self, tensor: int) -> _Class:
         return _Class([tensor], tensor in self._fixed, self._first_write.get(tensor, -1),
                       self._last_read.get(tensor, -1), tensor_bytes(self.spec, tensor))

@@ -329,7 +329,8 @@ class CopyPlanner:
             free = (position for position in range(len(shapes)) if position not in taken)
             fitting = [each for each in free if all(_is_in_place(aliases, each, output) for aliases in found)]
             if fitting:
-                pairs.append((output, fitting[0]))
+                alike_in = [each for each in fitting if shapes[each] == specs[0].output_shapes[output]]
+                pairs.append((output, (alike_in or fitting)[0]))
         return tuple(pairs)
 
     def _plan_callee(self, index: int, role: str, shapes: tuple[Shape, ...], shared: tuple[tuple[int, int], ...],
