@@ -71,6 +71,21 @@ def _highest(op: Op, inputs: Sequence[Given]) -> Shape | None:
     return None if -1 in ranks else (-1,) * max(ranks)
 
 
+def _multiplied(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """Rows of the one and columns of the other operand, behind as many axes as the higher rank has."""
+    assert isinstance(op, matmul.BatchMatMul)
+    x, y = map(_shape, inputs)
+    if x is None or y is None or min(len(x), len(y)) < 2:
+        return None
+    return (*(-1,) * (max(len(x), len(y)) - 2), x[-1 if op.adj_x else -2], y[-2 if op.adj_y else -1])
+
+
+def _first_of_rows(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """The rows of the first input, of a length that only the run tells."""
+    shape = _shape(inputs[0])
+    return None if not shape else (*shape[:-1], -1)
+
+
 def _concatenated(op: Op, inputs: Sequence[Given]) -> Shape | None:
     """What any input has, but along the axis the sum."""
     assert isinstance(op, layout.Joining)
@@ -129,7 +144,7 @@ RANKS: dict[type[Op], Rule] = {
     index.ScatterNd: _named(2),
     elements.ScatterElements: _input,
     elements.ScatterSlices: _input,
-    matmul.BatchMatMul: _highest,
+    matmul.BatchMatMul: _multiplied,
     layout.Concatenation: _concatenated,
     layout.StablehloConcatenate: _concatenated,
     layout.Slice: _same(0),
@@ -147,7 +162,7 @@ RANKS: dict[type[Op], Rule] = {
     resize.ResizeNearestNeighbor: _resized,
     sample.GridSample: _sampled,
     sample.RoiAlign: lambda op, inputs: (-1, -1, -1, -1),
-    sort.TopKV2: _same(0),
+    sort.TopKV2: _first_of_rows,
     spectral.Dft: _transformed,
 }
 """How to tell the shape of an operator's results, or its rank, where its own rule cannot."""
