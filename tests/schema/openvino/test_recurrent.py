@@ -85,3 +85,22 @@ def test_variables(tmp_path: Path) -> None:
     session.reset_state()
     (found,) = session.run([[1, 1]]).values()
     assert found.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_a_first_value_that_the_run_computes(tmp_path: Path, backend: str) -> None:
+    """Keys of a decoder: none of as many sequences as there are, until the first run assigns them."""
+    x = op.parameter([-1, -1, 2], f32)
+    empty = op.concat([op.gather(op.shape_of(x), const([0]), const(0)), const([0, 2])], 0)
+    keys = op.concat([op.read_value(op.broadcast(const(0.0), empty), "keys"), x], 1)
+    total = op.reduce_sum(keys, const([1]))
+    path = save(tmp_path, [total.output(0)], [x], [op.assign(keys, "keys")])
+    session = circlet.Session(circlet.load(path), backend=backend)
+    for batch in (2, 3):
+        session.reset_state()
+        expected = np.zeros((batch, 2))
+        for count in (3, 1, 1):
+            given = draw(batch, count, 2, seed=count)
+            expected += given.sum(1)
+            (found,) = session.run([given]).values()
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
