@@ -124,7 +124,8 @@ def resample(node: Node[Resample]) -> Step:
         for axis, (size, factor), (start, end) in zip(op.axes, extents, bounds, strict=True):
             measure = _Axis(x.shape[axis], size, factor, float(start), float(end))
             places = _places(op, measure, given.dtype.kind == "f" or factors is not None)
-            if (size, factor) != (x.shape[axis], 1.0) or op.coordinates not in _KEEPS:
+            stays = size == x.shape[axis] and (op.keeps or (factor == 1.0 and op.coordinates in _KEEPS))
+            if not stays:
                 found = _resized(op, found, axis, measure, places)
             along = [-1 if k == axis else 1 for k in range(x.ndim)]
             outside = outside | ~((places >= 0) & (places <= measure.length - 1)).reshape(along)

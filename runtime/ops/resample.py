@@ -117,6 +117,8 @@ class Resample(Op):
     antialias: bool = False
     extrapolation: float = 0.0
     """The value outside of the input, for TF_CROP_AND_RESIZE."""
+    keeps: bool = False
+    """An axis that gets no other size stays as it is, wherever the coordinates say that its elements lie."""
 
     @property
     def is_single(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.importer.resize import resampled
 from circlet.schema.openvino.rules import Node, layer
 
-Floats = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.floating[Any]]
 _NEAREST: dict[str, Callable[[Floats, float], Floats]] = {
     "round_prefer_floor": lambda x, scale: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x, scale: np.floor(x + 0.5),
@@ -36,22 +37,24 @@ class Axis:
     scale: float
     coordinates: str
 
-    def positions(self) -> Floats:
-        """Where the elements of the result lie among those of the input."""
-        x = np.arange(self.wanted, dtype=np.float64)
+    def positions(self, kind: type[np.floating[Any]]) -> Floats:
+        """Where the elements of the result lie among those of the input, as OpenVINO computes it in float32 where the
+        nearest element hangs on the last bit."""
+        x: Floats = np.arange(self.wanted, dtype=kind)
+        scale = kind(self.scale)
         if self.coordinates == "align_corners":
-            return x * (self.length - 1) / (self.wanted - 1) if self.wanted > 1 else x * 0
+            return np.asarray(x * (self.length - 1) / (self.wanted - 1) if self.wanted > 1 else x * 0)
         if self.coordinates == "asymmetric":
-            return x / self.scale
+            return np.asarray(x / scale)
         if self.coordinates == "tf_half_pixel_for_nn":
-            return (x + 0.5) / self.scale
+            return np.asarray((x + 0.5) / scale)
         if self.coordinates == "pytorch_half_pixel" and self.wanted == 1:
             return x * 0
-        return (x + 0.5) / self.scale - 0.5
+        return np.asarray((x + 0.5) / scale - 0.5)
 
     def taps(self, mode: str, nearest: str, coefficient: float) -> list[tuple[Floats, Floats | None]]:
         """The elements that are mixed, as positions and weights; no weights where there is one alone."""
-        x = self.positions()
+        x = self.positions(np.float32 if mode == "nearest" else np.float64)
         if mode == "nearest":
             return [(_NEAREST[nearest](x, self.scale), None)]
         if mode == "cubic":
@@ -124,10 +127,19 @@ def _by_run(node: Node, axes: Sequence[int], sizes: Value, scales: Value, coordi
             any(node.integers("pads_begin", ())) or any(node.integers("pads_end", ()))):
         return None
     op = Resample(tuple(axes), Interpolation(mode), Coordinates(coordinates), Nearest(nearest),
-                  cubic_coefficient=node.number("cube_coeff", -0.75))
+                  cubic_coefficient=node.number("cube_coeff", -0.75), keeps=True)
     if is_sized:
-        return node.graph.apply(op, node[0], c.cast(node.graph, given, DType.INT64))
+        return _sized(node.graph, op, node[0], c.cast(node.graph, given, DType.INT64))
     return resampled(node.graph, op, node[0], c.cast(node.graph, given, DType.FLOAT32))
+
+
+def _sized(g: Graph, op: Resample, x: Value, sizes: Value) -> Value:
+    """Resized to sizes; which elements are the nearest ones follows from factors in float32, if not from lengths."""
+    if op.interpolation is not Interpolation.NEAREST or op.coordinates is Coordinates.ALIGN_CORNERS:
+        return g.apply(op, x, sizes)
+    lengths = c.gather(g, c.shape_of(g, x), c.integers(op.axes), 0)
+    factors = c.divide(g, c.cast(g, sizes, DType.FLOAT32), c.cast(g, lengths, DType.FLOAT32))
+    return g.apply(op, x, sizes, None, factors)
 
 
 def _axes(node: Node, axes: Sequence[int], sizes: Sequence[int] | None, scales: Sequence[float] | None,
@@ -140,7 +152,7 @@ def _axes(node: Node, axes: Sequence[int], sizes: Sequence[int] | None, scales: 
     found = []
     for k, axis in enumerate(axes):
         length = node.shape(0)[axis]
-        if sizes is not None and sizes[k] == length:
+        if (scales or ())[k] == 1 if sizes is None else sizes[k] == length:
             continue
         if length < 1:
             raise node.refusal(f"axis {axis}, whose length is not known before the model runs")

@@ -351,6 +351,16 @@ def _part(node: Node[Resample], e: Emitter, number: int) -> Sequence[ir.Value]:
                                     for each in (number, number + len(node.op.axes))]
 
 
+def _place(op: Resample, axis: _Axis, number: ir.Value) -> ir.Value:
+    """Where an element lies in the input."""
+    x = axis.real(number)
+    place = _PLACES[op.coordinates](axis, x)
+    e = axis.e
+    if not op.keeps:
+        return place
+    return e.builder.select(e.builder.icmp_signed("==", e.number(axis.extent), e.number(axis.size)), x, place)
+
+
 def _written(node: Node[Resample], axis: _Axis) -> _Along:
     """The tables of an axis, in scratch memory."""
     e, size, steps = axis.e, axis.size, _STEPS.get(node.op.interpolation)
@@ -359,7 +369,7 @@ def _written(node: Node[Resample], axis: _Axis) -> _Along:
     is_cut = node.op.coordinates is Coordinates.TF_CROP_AND_RESIZE
     found = _Along(taps, _table(node, size, DType.BOOL) if is_cut else None)
     with independent(e, size) as k:
-        place = _PLACES[node.op.coordinates](axis, axis.real(k))
+        place = _place(node.op, axis, k)
         if found.outside is not None:
             _put(e, found.outside, k, axis.is_outside(place))
         if steps is None:
