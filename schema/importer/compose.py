@@ -293,6 +293,11 @@ def fill(g: Graph, target: Value, number: Value) -> Value:
     return g.apply(shape.Fill(), target, number)
 
 
+def counted(g: Graph, stop: Value) -> Value:
+    """The numbers from 0 up to but without a scalar, in its type."""
+    return g.apply(shape.Range(), number(0, stop.dtype), stop, number(1, stop.dtype))
+
+
 def total(g: Graph, x: Value, axes: Sequence[int], keep: bool = True) -> Value:
     """The sum over axes."""
     return in_float32(g, lambda y: g.apply(reduce.Sum(keep_dims=keep), y, axes_of(axes)), x)

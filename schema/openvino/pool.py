@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import inf
+from functools import partial
+from functools import reduce as fold
+from math import inf, prod
 
 import numpy as np
 
 from circlet.runtime.ir.types import DType, Padding
-from circlet.runtime.ops import elementwise, pool, reduce, shape
+from circlet.runtime.ops import comparison, elementwise, pool, reduce, shape
 from circlet.runtime.ops.layout import StridedSlice
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value
+from circlet.schema.openvino.matmul import matrix_product
 from circlet.schema.openvino.rules import Node, layer
-from circlet.schema.openvino.windows import Axis, Overhang, axes_of, flat, padded, padding_of
+from circlet.schema.openvino.windows import Axis, Overhang, axes_of, flat, padded, padding_of, taps, windows_of
 
 
 def _axes(node: Node) -> list[Axis]:
     """The windows, with the padding that rounding up adds."""
     axes = axes_of(node, node.integers("kernel"))
-    if any(axis.dilation > 1 for axis in axes):
-        raise node.refusal(f"dilations {[axis.dilation for axis in axes]}")
     rounding = node.choice("rounding_type", {each: each for each in ("floor", "ceil", "ceil_torch")}, "floor")
     is_same = node.text("auto_pad", "explicit").lower().startswith("same")
     if rounding == "floor" or is_same:
@@ -45,6 +46,8 @@ def _pooled(node: Node, x: Value, function: type[pool.Pool], axes: Sequence[Axis
     """The pool of an image (n, h, w, c) or volume (n, d, h, w, c) with padding of a value."""
     if padding is None:
         x, padding = padded(node.graph, x, axes, filler), Padding.VALID
+    if any(axis.dilation > 1 for axis in axes):
+        return fold(partial(c.maximum, node.graph), taps(node.graph, x, axes))
     if len(axes) == 3:
         return _pooled_volume(node, x, function, axes, padding)
     height, width = axes
@@ -83,7 +86,8 @@ def max_pool(node: Node) -> Value:
 
     def pooled(x: Value) -> Value:
         filler = -inf if x.dtype.numpy.kind == "f" else float(np.iinfo(x.dtype.numpy).min)
-        result = _pooled(node, _image(g, x, rank), pool.MaxPool2D, axes, filler, padding_of(axes))
+        padding = None if any(axis.dilation > 1 for axis in axes) else padding_of(axes)
+        result = _pooled(node, _image(g, x, rank), pool.MaxPool2D, axes, filler, padding)
         return _tensor(g, result, rank)
 
     return c.in_float32(g, pooled, node[0])
@@ -91,10 +95,14 @@ def max_pool(node: Node) -> Value:
 
 @layer("AvgPool")
 def average_pool(node: Node) -> Value:
-    """The means of the elements in the window, or, unless `exclude-pad`, of these and zeros around them."""
+    """The means of the elements in the window, or, unless `exclude-pad`, of these and zeros around them.
+
+    What windows cover beyond the last element where their count is rounded up counts as zeros only where the layer has
+    paddings, as in OpenVINO's CPU plugin and, but for these, in PyTorch.
+    """
     g, rank, axes = node.graph, node.rank(0), flat(_axes(node))
     padding = padding_of(axes)
-    is_excluded = node.flag("exclude-pad", node.flag("exclude_pad", False))
+    is_excluded = node.flag("exclude-pad", node.flag("exclude_pad", False)) or not _has_padding(node)
 
     def pooled(y: Value) -> Value:
         x = _image(g, y, rank)
@@ -104,6 +112,13 @@ def average_pool(node: Node) -> Value:
         return _tensor(g, c.divide(g, result, _shares(node, y, rank, axes)) if is_excluded else result, rank)
 
     return c.in_float32(g, pooled, node[0])
+
+
+def _has_padding(node: Node) -> bool:
+    """Whether there is padding but for what rounding up adds."""
+    mode = node.text("auto_pad", "explicit").lower()
+    paddings = (*node.integers("pads_begin", ()), *node.integers("pads_end", ()))
+    return mode.startswith("same") or (mode != "valid" and any(paddings))
 
 
 def _shares(node: Node, x: Value, rank: int, axes: Sequence[Axis]) -> Value:
@@ -121,7 +136,28 @@ MOST_CELLS = 256
 @layer("AdaptiveAvgPool", since=8)
 def adaptive_average_pool(node: Node) -> Value:
     """The means of as many cells along each axis as input 1 says, which cover it and may overlap."""
+    if node[1].data is None:
+        return c.in_float32(node.graph, lambda x: _means_of_cells(node, x), node[0])
     return _adaptive(node, lambda x, axis: c.mean(node.graph, x, [axis]))
+
+
+def _means_of_cells(node: Node, x: Value) -> Value:
+    """The means of as many cells as the run tells: along each axis a product with the share that an element has."""
+    g, rank = node.graph, node.rank(0)
+    for axis in range(2, rank):
+        count = c.cast(g, c.part_of(g, node[1], axis - 2, axis - 1), DType.INT64)
+        length = c.dimension(g, x, axis)
+        numbers, places = (c.counted(g, c.reshape(g, each, [])) for each in (count, length))
+        begin = g.apply(elementwise.FloorDiv(), c.multiply(g, numbers, length), count)
+        above = c.shift(g, c.add(g, c.multiply(g, c.shift(g, numbers, 1), length), count), -1)
+        end = g.apply(elementwise.FloorDiv(), above, count)
+        begin, end = (c.unsqueeze(g, each, [-1]) for each in (begin, end))
+        is_in = g.apply(comparison.LogicalAnd(), g.apply(comparison.GreaterEqual(), places, begin),
+                        c.less(g, places, end))
+        shares = c.divide(g, c.cast(g, is_in, x.dtype), c.cast(g, c.subtract(g, end, begin), x.dtype))
+        last, back = c.axis_last(g, x, axis, rank)
+        x = c.transpose(g, matrix_product(g, last, shares, transpose_b=True), back)
+    return x
 
 
 @layer("AdaptiveMaxPool", since=8)
@@ -162,3 +198,15 @@ def _cell(g: Graph, x: Value, axis: int, k: int, count: int) -> Value:
 def _divided(g: Graph, x: Value, by: int) -> Value:
     """Rounded down."""
     return g.apply(elementwise.FloorDiv(), x, c.integers([by]))
+
+
+@layer("ExtractImagePatches", since=3)
+def extract_image_patches(node: Node) -> Value:
+    """What windows cover, one element behind another: (n, height width c, rows, columns)."""
+    g, size, steps, rates = node.graph, *(node.integers(name) for name in ("sizes", "strides", "rates"))
+    if not len(size) == len(steps) == len(rates) == 2 or node.rank(0) != 4:
+        raise node.error(f"expected sizes, strides and rates of images, found {size}, {steps} and {rates}")
+    node.bounded(prod(size))
+    axes = windows_of(node, size, steps, rates, [0, 0], [0, 0])
+    x = padded(g, c.channels_last(g, node[0]), axes)
+    return c.channels_first(g, c.concatenate(g, taps(g, x, axes), 3), 4)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
+from itertools import product
 
-from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.types import DType, Padding
-from circlet.runtime.ops import elementwise, pad
+from circlet.runtime.ops import elementwise, layout, pad
 from circlet.runtime.ops.window import slide
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
@@ -25,6 +25,14 @@ class Overhang(Enum):
     """Those that begin before the padding behind."""
 
 
+class Same(Enum):
+    """Padding with which there are ceil(length / stride) windows."""
+
+    UPPER = "upper"
+    """The odd element is behind."""
+    LOWER = "lower"
+
+
 @dataclass(frozen=True)
 class Axis:
     """How a window slides along one axis."""
@@ -36,8 +44,8 @@ class Axis:
     dilation: int = 1
     before: int = 0
     after: int = 0
-    open_same: UnsupportedError | None = None
-    """Where the padding is SAME of a length that is not known, what to say if it must be."""
+    open_same: Same | None = None
+    """Where the padding is that of a length that is not known, and hangs on it unless the stride is 1."""
     overhang: Overhang = Overhang.NONE
     """Which windows that reach beyond a length that is not known are there, too, for which there is more padding."""
 
@@ -45,10 +53,15 @@ class Axis:
     def span(self) -> int:
         return (self.size - 1) * self.dilation + 1
 
+    @property
+    def is_told(self) -> bool:
+        """Whether how much padding there is hangs on a length that the run tells."""
+        return self.overhang is not Overhang.NONE or (self.open_same is not None and self.stride != 1)
+
     def fits(self) -> bool:
         """Whether the schema's padding SAME is that of the axis."""
         if self.length < 1:
-            return self.open_same is not None and self.overhang is Overhang.NONE
+            return self.open_same is Same.UPPER and self.overhang is Overhang.NONE
         same = slide(self.length, self.size, self.stride, Padding.SAME, self.dilation)
         needed = max((same.count - 1) * self.stride + self.span - self.length, 0)
         return (same.before, needed - same.before) == (self.before, self.after)
@@ -59,15 +72,20 @@ def axes_of(node: Node, sizes: Sequence[int]) -> list[Axis]:
 
     Raises:
         ModelError: attributes do not fit the axes.
-        UnsupportedError: the padding depends on lengths that are not known.
     """
+    ones, zeros = [1] * len(sizes), [0] * len(sizes)
+    steps = (node.integers(name, ones) for name in ("strides", "dilations"))
+    paddings = (node.integers(f"pads_{side}", zeros) for side in ("begin", "end"))
+    return windows_of(node, sizes, *steps, *paddings)
+
+
+def windows_of(node: Node, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+               begin: Sequence[int], end: Sequence[int]) -> list[Axis]:
+    """The same, of attributes that are called otherwise; `auto_pad` may say other paddings."""
     count, lengths = len(sizes), node.shape(0)[2:]
-    strides, dilations = (node.integers(name, [1] * count) for name in ("strides", "dilations"))
     mode = node.choice("auto_pad", {"explicit": "explicit", "notset": "explicit", "valid": "valid",
                                     "same_upper": "upper", "same_lower": "lower"}, "explicit")
-    zeros = [0] * count
-    before, after = (node.integers(f"pads_{side}", zeros) if mode == "explicit" else tuple(zeros)
-                     for side in ("begin", "end"))
+    before, after = (begin, end) if mode == "explicit" else ([0] * count, [0] * count)
     if any(len(each) != count for each in (lengths, strides, dilations, before, after)):
         raise node.error(f"expected {len(lengths)} window sizes, strides, dilations and paddings, found {sizes}, "
                          f"{strides}, {dilations}, {before} and {after}")
@@ -75,49 +93,64 @@ def axes_of(node: Node, sizes: Sequence[int]) -> list[Axis]:
         raise node.error(f"expected positive window sizes, strides and dilations and paddings that are not negative, "
                          f"found {sizes}, {strides}, {dilations}, {before} and {after}")
     axes = [Axis(*each) for each in zip(lengths, sizes, strides, dilations, before, after, strict=True)]
-    return [_same(node, each, mode == "upper") for each in axes] if mode in ("upper", "lower") else axes
+    return [_same(each, Same(mode)) for each in axes] if mode in ("upper", "lower") else axes
 
 
-def _same(node: Node, axis: Axis, is_upper: bool) -> Axis:
+def _same(axis: Axis, same: Same) -> Axis:
     """The axis with padding that gives ceil(length / stride) positions."""
     if axis.length < 0:
-        refusal = node.refusal("auto_pad of a length that is not known before the model runs")
-        if is_upper:
-            axis = replace(axis, open_same=refusal)
-        elif axis.stride != 1:
-            raise refusal
+        axis = replace(axis, open_same=same)
         total = axis.span - 1
     else:
         total = max((-(-axis.length // axis.stride) - 1) * axis.stride + axis.span - axis.length, 0)
     small = total // 2
-    return replace(axis, before=small if is_upper else total - small, after=total - small if is_upper else small)
+    before = small if same is Same.UPPER else total - small
+    return replace(axis, before=before, after=total - before)
 
 
 def padding_of(axes: Sequence[Axis]) -> Padding | None:
     """The schema's padding that does what the axes say; None where elements must be added."""
-    if all(axis.before == axis.after == 0 and (axis.open_same is None or axis.stride == 1)
-           and axis.overhang is Overhang.NONE for axis in axes):
+    if not any(axis.before or axis.after or axis.is_told for axis in axes):
         return Padding.VALID
     return Padding.SAME if all(axis.fits() for axis in axes) else None
 
 
 def padded(g: Graph, x: Value, axes: Sequence[Axis], value: float = 0) -> Value:
-    """The input (n, spatial..., c) with the axes' padding around it.
-
-    Raises:
-        UnsupportedError: it depends on lengths that are not known.
-    """
-    for axis in axes:
-        if axis.open_same is not None and axis.stride != 1:
-            raise axis.open_same
-    if all(axis.before == axis.after == 0 and axis.overhang is Overhang.NONE for axis in axes):
+    """The input (n, spatial..., c) with the axes' padding around it."""
+    if not any(axis.before or axis.after or axis.is_told for axis in axes):
         return x
-    sides = [each for k, axis in enumerate(axes) for each in (c.integers([axis.before]), _behind(g, x, 1 + k, axis))]
+    sides = [each for k, axis in enumerate(axes) for each in _sides(g, x, 1 + k, axis)]
     none = c.integers([0, 0])
     amounts = c.cast(g, c.reshape(g, c.concatenate(g, [none, *sides, none]), (len(axes) + 2, 2)), DType.INT32)
     if not value:
         return g.apply(pad.Pad(), x, amounts)
     return g.apply(pad.PadV2(), x, amounts, c.like(value, x))
+
+
+def _sides(g: Graph, x: Value, number: int, axis: Axis) -> tuple[Value, Value]:
+    """How much padding is before and behind an axis of x, (1,) each."""
+    if axis.open_same is None or axis.stride == 1:
+        return c.integers([axis.before]), _behind(g, x, number, axis)
+    length, stride, two = c.dimension(g, x, number), c.integers([axis.stride]), c.integers([2])
+    last = g.apply(elementwise.FloorDiv(), c.shift(g, length, -1), stride)
+    needed = c.shift(g, c.subtract(g, c.multiply(g, last, stride), length), axis.span)
+    total = c.maximum(g, needed, c.integers([0]))
+    before = g.apply(elementwise.FloorDiv(), c.shift(g, total, int(axis.open_same is Same.LOWER)), two)
+    return before, c.subtract(g, total, before)
+
+
+def taps(g: Graph, x: Value, axes: Sequence[Axis]) -> list[Value]:
+    """The elements that windows cover of a padded value (n, spatial..., c): as many values as a window has elements,
+    row by row."""
+    taken = []
+    for place in product(*(range(axis.size) for axis in axes)):
+        first = [k * axis.dilation for k, axis in zip(place, axes, strict=True)]
+        last = [start + 1 - axis.span for start, axis in zip(first, axes, strict=True)]
+        whole = [number for number, end in enumerate([0, *last, 0]) if not end]
+        op = layout.StridedSlice(end_mask=sum(1 << number for number in whole))
+        bounds = ([0, *first, 0], [0, *last, 0], [1, *(axis.stride for axis in axes), 1])
+        taken.append(g.apply(op, x, *map(c.integers, bounds)))
+    return taken
 
 
 def _behind(g: Graph, x: Value, number: int, axis: Axis) -> Value:

@@ -6,12 +6,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pytest
 
 import circlet
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Transpose
-from tests.schema.openvino.models import Case, check, const, draw, op, ports, run, run_openvino, same, save
+from tests.schema.openvino.models import (
+    Array,
+    Case,
+    check,
+    const,
+    draw,
+    f32,
+    i64,
+    op,
+    ports,
+    run,
+    run_openvino,
+    same,
+    save,
+)
 
 opset1, opset14 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 14))
 IMAGE, SQUARE = draw(2, 3, 7, 6), draw(1, 2, 8, 8)
@@ -82,6 +97,13 @@ POOLS = [
     Case("max_sequence", lambda x: opset1.max_pool(x, [2], [0], [0], [2]), [draw(1, 2, 6)]),
     Case("max_8", lambda x: [op.max_pool(x, [2, 2], ONE, [0, 0], [0, 0], [3, 2]).output(0)], [IMAGE]),
     Case("max_volume", lambda x: opset1.max_pool(x, [2, 1, 2], [1, 0, 0], [0, 0, 1], [3, 2, 2]), [draw(2, 3, 6, 5, 4)]),
+    *(Case(f"max_dilated_{pad}", lambda x, pad=pad: [op.max_pool(
+        x, [2, 1], [1, 2], ONE, [0, 1], [2, 3], auto_pad=pad).output(0)], [IMAGE])
+      for pad in ("explicit", "valid", "same_upper", "same_lower")),
+    *(Case(f"patches_{pad}", lambda x, pad=pad: op.extract_image_patches(x, [3, 2], [2, 3], [1, 2], pad), [IMAGE])
+      for pad in ("valid", "same_upper", "same_lower")),
+    Case("mean_rounded_up", lambda x: opset14.avg_pool(x, [2, 2], [0, 0], [0, 0], [3, 3], False, "ceil_torch"),
+         [draw(1, 2, 6, 8)]),
     Case("mean_volume", lambda x: opset1.avg_pool(x, [2, 2, 2], [1, 0, 0], [1, 1, 1], [3, 2, 2], True),
          [draw(2, 3, 6, 5, 4)]),
     Case("max_14", lambda x: [opset14.max_pool(x, [2, 2], ONE, ONE, [0, 0], [3, 3], "ceil_torch").output(0)], [IMAGE]),
@@ -89,12 +111,14 @@ POOLS = [
         x, [2, 2], [1, 0], end, [3, 3], e, r), [SQUARE])
       for end in ([0, 0], [1, 0]) for excluded in (False, True) for rounding in ("floor", "ceil", "ceil_torch")),
     *(Case(f"mean_same_{excluded}", lambda x, e=excluded: opset1.avg_pool(
-        x, [2, 2], [0, 0], [0, 0], [3, 2], e, "floor", "same_upper"), [IMAGE], dynamic=excluded)
+        x, [2, 2], [0, 0], [0, 0], [3, 2], e, "floor", "same_upper"), [IMAGE])
       for excluded in (False, True)),
     *(Case(f"adaptive_{name}_{len(sizes)}", lambda x, name=name, sizes=sizes: [ports(
         op.adaptive_avg_pool(x, const(sizes)) if name == "mean" else op.adaptive_max_pool(x, const(sizes), "i32"))[0]],
            [draw(2, 3, *range(7, 7 + len(sizes)))])
       for name in ("mean", "max") for sizes in ([3], [7, 3], [1, 9])),
+    Case("adaptive_to_parts", lambda x: op.adaptive_avg_pool(x, op.divide(op.gather(
+        op.shape_of(x), const([2, 3]), const(0)), const([2, 3]))), [draw(2, 3, 5, 10)]),
     Case("adaptive_volume", lambda x: op.adaptive_avg_pool(x, const([2, 1, 4])), [draw(2, 3, 4, 5, 6)]),
 ]
 RESIZED = [
@@ -120,6 +144,21 @@ def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_interpolation(tmp_path: Path, dynamic: bool) -> None:
     check(tmp_path, RESIZED, dynamic)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize(("mode", "nearest"), [("nearest", "floor"), ("nearest", "ceil"), ("linear_onnx", "floor")])
+def test_halves_of_pixels_as_openvino_rounds_them(tmp_path: Path, mode: str, nearest: str, backend: str) -> None:
+    """Of sizes that a run tells: 4.5 / (9 / 14) is 7 in float32, and an axis that gets no other size stays."""
+    x, size = op.parameter([1, 1, 1, -1], f32), op.parameter([2], i64)
+    made = op.interpolate(x, size, mode, "sizes", coordinate_transformation_mode="tf_half_pixel_for_nn",
+                          nearest_mode=nearest, axes=[2, 3])
+    path = save(tmp_path, [made.output(0)], [x, size])
+    session = circlet.Session(circlet.load(path), backend=backend)
+    for length, wanted in ((14, 9), (7, 7), (7, 17), (5, 9)):
+        inputs: list[Array] = [np.arange(length, dtype=f32)[None, None, None], np.array([1, wanted], i64)]
+        (found,) = session.run(inputs).values()
+        same(found, run_openvino(path, inputs)[0], f"{length} to {wanted}", SMALL)
 
 
 def test_sizes_that_a_run_computes(tmp_path: Path) -> None:

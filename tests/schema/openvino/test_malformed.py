@@ -177,13 +177,13 @@ def test_all_layers_without_a_rule_are_named() -> None:
 
 
 def test_all_options_without_a_rule_are_named() -> None:
-    content = text.network([text.parameter(0, (1, 1, 4)), text.layer(1, "MaxPool", 1, [(1, 1, 2)], "opset8",
-                                                                     kernel=2, dilations=2, strides=1),
+    content = text.network([text.parameter(0, (1, 1, 4)), text.layer(1, "GRUCell", 1, [(1, 1, 2)],
+                                                                     hidden_size=2, activations="elu,tanh"),
                             text.layer(2, "Relu", 1, [(1, 1, 2)]),
                             text.layer(3, "RNNCell", 1, [(2,)], hidden_size=2, activations="softsign"),
                             text.result(4), text.result(5)],
                            [(0, 0, 1, 0), (1, 1, 2, 0), (0, 0, 3, 0), (2, 1, 4, 0), (3, 1, 5, 0)])
-    with pytest.raises(UnsupportedError, match=r"dilations \[2\]; layer 3 .*activation 'softsign'"):
+    with pytest.raises(UnsupportedError, match=r"activation 'elu' .*; layer 3 .*activation 'softsign'"):
         circlet.load(content.encode())
 
 
