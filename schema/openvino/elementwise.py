@@ -121,6 +121,18 @@ def bitwise_not(node: Node) -> Value:
     return g.apply(elementwise.BitwiseXor(), x, c.like(full, x))
 
 
+@layer("BitwiseLeftShift", since=15)
+def left_shift(node: Node) -> Value:
+    """The bits of input 0 so many places higher."""
+    return c.aligned(node.graph, elementwise.StablehloShiftLeft(), *broadcast_inputs(node))
+
+
+@layer("BitwiseRightShift", since=15)
+def right_shift(node: Node) -> Value:
+    """The bits of input 0 so many places lower, with the sign where there is one."""
+    return node.graph.apply(elementwise.RightShift(), *broadcast_inputs(node))
+
+
 @layer("FakeQuantize")
 def fake_quantize(node: Node) -> Value:
     """x on `levels` steps between the bounds in inputs 1 and 2, at as many steps between those in inputs 3 and 4."""

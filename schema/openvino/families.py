@@ -6,6 +6,7 @@ from circlet.schema.openvino import conv as conv
 from circlet.schema.openvino import detection as detection
 from circlet.schema.openvino import einsum as einsum
 from circlet.schema.openvino import elementwise as elementwise
+from circlet.schema.openvino import embedding as embedding
 from circlet.schema.openvino import index as index
 from circlet.schema.openvino import layout as layout
 from circlet.schema.openvino import loops as loops
@@ -15,6 +16,7 @@ from circlet.schema.openvino import pool as pool
 from circlet.schema.openvino import recurrent as recurrent
 from circlet.schema.openvino import reduce as reduce
 from circlet.schema.openvino import resize as resize
+from circlet.schema.openvino import search as search
 from circlet.schema.openvino import shape as shape
 from circlet.schema.openvino import spectral as spectral
 from circlet.schema.openvino import unary as unary

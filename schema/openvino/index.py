@@ -7,10 +7,14 @@ from math import prod
 import numpy as np
 
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import elements, index, sort
+from circlet.runtime.ops import elements, index, reduce
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
+from circlet.schema.openvino.layout import slice_8
 from circlet.schema.openvino.rules import Node, layer
+
+_COMBINED = {"none": elements.Combine.REPLACE, "sum": elements.Combine.ADD, "prod": elements.Combine.MULTIPLY,
+             "max": elements.Combine.MAXIMUM, "min": elements.Combine.MINIMUM}
 
 
 def from_front(g: Graph, indices: Value, x: Value, axis: int) -> Value:
@@ -124,11 +128,25 @@ def scatter_nd_update(node: Node) -> Value:
 
 @layer("ScatterNDUpdate", since=15)
 def scatter_nd_update_15(node: Node) -> Value:
-    """As before; or with the slices added."""
-    if node.choice("reduction", {"none": True, "sum": False}, "none"):
+    """As before; or with the slices combined with what is there."""
+    combine = node.choice("reduction", {**_COMBINED, "sub": elements.Combine.ADD}, "none")
+    if combine is elements.Combine.REPLACE:
         return scatter_nd_update(node)
     g, (x, places, updates) = node.graph, node.exactly(3)
-    return c.add(g, x, g.apply(index.ScatterNd(), places, updates, c.shape_of(g, x)))
+    if node.text("reduction") == "sub":
+        updates = c.negative(g, updates)
+    return g.apply(elements.ScatterSlices(combine), x, places, updates)
+
+
+@layer("SliceScatter", since=15)
+def slice_scatter(node: Node) -> Value:
+    """Input 0 with the elements of input 1 where a Slice with inputs 2 to 5 would take others."""
+    g, x = node.graph, node[0]
+    count = g.apply(reduce.ReduceProd(), c.shape_of(g, x), c.axes_of([0]))
+    places = c.reshape_to(g, c.counted(g, c.cast(g, count, DType.INT32)), c.shape_of(g, x))
+    taken = slice_8(node.fed(places, *node.inputs[2:]))
+    flat = (c.reshape(g, each, [-1]) for each in (x, taken, node[1]))
+    return c.reshape_to(g, g.apply(elements.ScatterElements(0), *flat), c.shape_of(g, x))
 
 
 @layer("ScatterUpdate", since=3)
@@ -153,57 +171,36 @@ def scatter_elements_update(node: Node) -> Value:
 
 @layer("ScatterElementsUpdate", since=12)
 def scatter_elements_update_12(node: Node) -> Value:
-    """As before; or with the elements combined with what is there."""
-    kinds = {"none": elements.Combine.REPLACE, "sum": elements.Combine.ADD, "prod": elements.Combine.MULTIPLY,
-             "max": elements.Combine.MAXIMUM, "min": elements.Combine.MINIMUM}
-    combine = node.choice("reduction", kinds, "none")
-    if combine is not elements.Combine.REPLACE and not node.flag("use_init_val", True):
-        raise node.refusal("a reduction without the first value")
-    return _scattered(node, combine)
+    """As before; or with the elements combined with what is there, or among each other alone."""
+    combine = node.choice("reduction", {**_COMBINED, "mean": elements.Combine.ADD}, "none")
+    if combine is elements.Combine.REPLACE:
+        return _scattered(node, combine)
+    g, (x, indices, updates, axis) = node.graph, node.exactly(4)
+    is_mean, counts_first = node.text("reduction") == "mean", node.flag("use_init_val", True)
+    if is_mean and x.dtype.numpy.kind != "f":
+        raise node.refusal(f"means of {x.dtype.value}")
+    first = x
+    if not counts_first:
+        neutral = c.broadcast_to(g, _neutral(x.dtype, combine), c.shape_of(g, indices))
+        first = _scattered(node.fed(x, indices, neutral, axis), elements.Combine.REPLACE)
+    found = _scattered(node.fed(first, indices, updates, axis), combine)
+    if not is_mean:
+        return found
+    none = c.fill(g, c.shape_of(g, x), c.like(int(counts_first), x))
+    ones = c.fill(g, c.shape_of(g, indices), c.like(1, x))
+    count = _scattered(node.fed(none, indices, ones, axis), combine)
+    return c.divide(g, found, c.maximum(g, count, c.like(1, x)))
+
+
+def _neutral(dtype: DType, combine: elements.Combine) -> Value:
+    """What changes no element that it is combined with."""
+    if combine in (elements.Combine.ADD, elements.Combine.MULTIPLY):
+        return c.number(int(combine is elements.Combine.MULTIPLY), dtype)
+    kind = dtype.numpy
+    least, most = (-np.inf, np.inf) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    return constant(np.array(least if combine is elements.Combine.MAXIMUM else most, kind))
 
 
 def _scattered(node: Node, combine: elements.Combine) -> Value:
     axis = node.axis(node.value(3, "axis"), node.rank(0))
     return node.graph.apply(elements.ScatterElements(axis, combine), *node.exactly(4)[:3])
-
-
-@layer("TopK")
-def top_k(node: Node) -> tuple[Value, ...]:
-    """The greatest or least elements along an axis, and where they lie."""
-    g, rank = node.graph, node.rank(0)
-    axis = node.axis(node.integer("axis"), rank)
-    is_max = node.choice("mode", {"max": True, "min": False})
-    node.choice("sort", {"value": None, "none": None}, "value")
-    dtype = node.dtype("index_element_type", "i32")
-    x, back = c.axis_last(g, node[0], axis, rank)
-    if not is_max and x.dtype.numpy.kind != "f":
-        raise node.refusal(f"the least elements of {x.dtype.value}")
-    k = c.cast(g, node[1], DType.INT32)
-    values, places = g.op(sort.TopKV2(), x if is_max else c.negative(g, x), k, types=[None, DType.INT32])
-    found = values if is_max else c.negative(g, values)
-    return c.transpose(g, found, back), c.cast(g, c.transpose(g, places, back), dtype)
-
-
-@layer("EmbeddingBagPackedSum", since=3)
-def embedding_bag_packed_sum(node: Node) -> Value:
-    """The sums of the rows of a table that each row of indices names, with weights if there are any."""
-    g = node.graph
-    rows = c.gather(g, node[0], node[1], 0)
-    if node.get(2) is not None:
-        rows = c.multiply(g, rows, c.trailing(g, node[2], node.rank(0) - 1))
-    return c.total(g, rows, (1,), keep=False)
-
-
-@layer("Bucketize", since=3)
-def bucketize(node: Node) -> Value:
-    """How many of the ascending boundaries are below each element or, without a right bound, not above it."""
-    g, bounds, x = node.graph, node[1].data, node[0]
-    if bounds is None or x.dtype is not DType.FLOAT32:
-        raise node.refusal("boundaries that are not constant, or elements that are not f32")
-    numbers = bounds.astype(np.float64).reshape(-1).tolist()
-    if node.flag("with_right_bound", True):
-        above = g.apply(sort.Bucketize(tuple(-each for each in reversed(numbers))), c.negative(g, x), type=DType.INT32)
-        found = c.subtract(g, c.like(len(numbers), above), above)
-    else:
-        found = g.apply(sort.Bucketize(tuple(numbers)), x, type=DType.INT32)
-    return c.cast(g, found, node.dtype("output_type", "i64"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import pi
 
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import INTEGERS
 from circlet.runtime.ops import comparison, elementwise, unary
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value
@@ -20,7 +21,9 @@ _DIRECT: dict[str, type[Op]] = {
 
 @layer(*_DIRECT)
 def direct(node: Node) -> Value:
-    """Layers that circlet has an operator for."""
+    """Layers that circlet has an operator for; whole numbers are rounded already."""
+    if node.layer.type in ("Floor", "Ceiling") and node[0].dtype in INTEGERS:
+        return node[0]
     return node.graph.apply(_DIRECT[node.layer.type](), node[0])
 
 
@@ -127,6 +130,8 @@ def erf(node: Node) -> Value:
 def round_to_whole(node: Node) -> Value:
     """The nearest whole number, halves to the even one or away from zero."""
     g, x = node.graph, node[0]
+    if x.dtype in INTEGERS:
+        return x
     if node.choice("mode", {"half_to_even": True, "half_away_from_zero": False}, "half_to_even"):
         return g.apply(unary.Round(), x)
     a = c.absolute(g, x)
