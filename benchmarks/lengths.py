@@ -15,16 +15,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from benchmarks.open_models import MODELS, Arrays, write_model
 from circlet.tools.tables import duration_text
+
+if TYPE_CHECKING:
+    import circlet
 
 Runner: TypeAlias = "Callable[[Arrays], list[object]]"
 
@@ -39,6 +43,31 @@ def _circlet(path: Path) -> Runner:
         return list(session.invoke(0, list(inputs.values())))
 
     return run
+
+
+def _alone(path: Path) -> Runner:
+    """Code for the shapes of the first inputs alone."""
+    import circlet
+
+    model = circlet.load(path)
+    sessions: list[circlet.Session] = []
+
+    def run(inputs: Arrays) -> list[object]:
+        if not sessions:
+            sessions.append(circlet.Session(_fixed(model, [each.shape for each in inputs.values()])))
+        sessions[0].reset_state()
+        return list(sessions[0].invoke(0, list(inputs.values())))
+
+    return run
+
+
+def _fixed(model: circlet.Model, shapes: Sequence[tuple[int, ...]]) -> circlet.Model:
+    """The model with inputs of fixed shapes."""
+    main, *others = model.subgraphs
+    tensors = list(main.tensors)
+    for each, shape in zip(main.inputs, shapes, strict=True):
+        tensors[each] = replace(tensors[each], shape=shape, shape_signature=None)
+    return replace(model, subgraphs=(replace(main, tensors=tuple(tensors)), *others))
 
 
 def _interpreter(path: Path) -> Runner:
@@ -78,8 +107,11 @@ def _onnxruntime(path: Path) -> Runner:
     return lambda inputs: list(session.run(None, inputs))
 
 
+ALONE = "circlet, one shape"
+"""What is given one shape only."""
 RUNTIMES: dict[str, tuple[Callable[[Path], Runner], str]] = {
-    "circlet": (_circlet, "circlet"), "circlet.Interpreter": (_interpreter, "circlet.interpreter"),
+    "circlet": (_circlet, "circlet"), ALONE: (_alone, "circlet"),
+    "circlet.Interpreter": (_interpreter, "circlet.interpreter"),
     "LiteRT": (_litert, "ai_edge_litert.interpreter"),
     "ONNX Runtime": (_onnxruntime, "onnxruntime")}
 """What loads a model, and the module that is not counted."""
@@ -91,7 +123,7 @@ def measure_here(runtime: str, name: str, path: Path, shapes: int) -> None:
     """Prints the seconds from loading the model to the last result, those of the first run, and of one at a shape that
     came before; then a sum of all results, by which runtimes are compared."""
     random = np.random.default_rng(1)
-    given = [MODELS[name][1](random) for _ in range(shapes)]
+    given = [MODELS[name][1](random) for _ in range(shapes)][-1 if runtime == ALONE else 0:]
     load, module = RUNTIMES[runtime]
     import_module(module)
     gc.collect()  # else Python looks, in the midst of it, through all that importing the models made
@@ -121,7 +153,7 @@ def _measured(runtime: str, name: str, path: Path, shapes: int, cache: str) -> t
 def _compare(name: str, path: Path, rounds: int, shapes: int) -> None:
     print(f"{name}: {MODELS[name][2]}")
     other = PEERS[path.suffix]
-    own = [each for each in RUNTIMES if each.startswith("circlet") and (each == "circlet" or other == "LiteRT")]
+    own = [each for each in ("circlet", ALONE, "circlet.Interpreter") if other == "LiteRT" or "Interpreter" not in each]
     with tempfile.TemporaryDirectory() as cache:
         cold, *_ = [_measured(each, name, path, shapes, cache) for each in own]
         warm = {each: [_measured(each, name, path, shapes, cache) for _ in range(rounds)] for each in own}
@@ -129,6 +161,9 @@ def _compare(name: str, path: Path, rounds: int, shapes: int) -> None:
     reference = median(each[0] for each in peer)
     for label, samples in (("circlet, compiling", [cold]), *warm.items(), (other, peer)):
         total, first, again = (median(each[k] for each in samples) for k in range(3))
+        if label == ALONE:
+            print(f"  {label:20}{'':28}{duration_text(again):>10}")
+            continue
         differs = "" if np.isclose(samples[0][3], peer[0][3], rtol=1e-3) else "  (differs)"
         texts = [f"{duration_text(each):>10}" for each in (total, first, again)]
         print(f"  {label:20}{texts[0]}{reference / total:8.2f}{texts[1]}{texts[2]}{differs}")
@@ -146,7 +181,7 @@ def main() -> int:
         measure_here(arguments.here, arguments.names[0], arguments.path, arguments.shapes)
         return 0
     print(f"{arguments.shapes} random shapes: load and all runs, the peer's time by that, load and first run, a run at "
-          "a shape that came before")
+          "a shape that came before, with code for all shapes or that one")
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.names or MODELS:
             _compare(name, write_model(name, Path(folder)), arguments.rounds, arguments.shapes)
