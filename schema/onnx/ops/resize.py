@@ -8,9 +8,10 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ir.types import QUANTIZABLE, Array, DType
 from circlet.runtime.ops import resize
 from circlet.runtime.ops.resample import Aspect, Coordinates, Interpolation, Nearest, Resample
+from circlet.runtime.records import replace
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
 from circlet.schema.importer.resize import resampled
@@ -57,7 +58,14 @@ def _scaled(node: Node, scales: Value) -> Value:
 
 
 def _resized(node: Node, op: Resample, given: Value, region: Value | None) -> Value:
-    """As an operator on images where circlet has one that means the same, which is the faster one."""
+    """As an operator on images where circlet has one that means the same, which is the faster one.
+
+    What lies between bytes is cut off towards zero, as by ONNX's reference and ONNX Runtime, but with antialiasing.
+    """
+    dtype = node.dtype()
+    if dtype in QUANTIZABLE and op.interpolation is Interpolation.LINEAR and not op.antialias:
+        wide = replace(node, inputs=(c.cast(node.graph, node[0], DType.FLOAT32), *node.inputs[1:]))
+        return c.cast(node.graph, _resized(wide, op, given, region), dtype)
     made, found = _as_image(op), _image_sizes(node, op, given.data)
     if made is None or found is None or node.dtype() is not DType.FLOAT32:
         if region is None and given.dtype is DType.FLOAT32:

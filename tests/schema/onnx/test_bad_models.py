@@ -185,8 +185,8 @@ def narrow(kind: int, values: list[float], operator: str, domain: str = "") -> b
     """A model that applies an operator to a constant of a narrow type and a scale for each row."""
     constants = [onnx.helper.make_tensor("w", kind, [2, 2], values),
                  onnx.numpy_helper.from_array(np.array([2, 0.5], np.float32), "s")]
-    given = ["w", "s"][:2 if operator == "DequantizeLinear" else 1]
-    node = onnx.helper.make_node(operator, given, ["y"], domain=domain)
+    inputs = ["w", "s"] if operator == "DequantizeLinear" else ["w"]
+    node = onnx.helper.make_node(operator, inputs, ["y"], domain=domain)
     if operator == "DequantizeLinear":
         node.attribute.append(onnx.helper.make_attribute("axis", 0))
     graph = onnx.helper.make_graph([node], "g", [], [onnx.ValueInfoProto(name="y")], constants)

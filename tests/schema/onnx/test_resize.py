@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.parser
 import pytest
 from numpy.typing import NDArray
 
@@ -53,3 +54,20 @@ def test_products_are_rounded(factor: float, length: int, size: int, backend: st
     session = circlet.Session(load(BY.format(tall=factor, wide=1.0)), backend=backend)
     for _ in range(2):
         assert session.run({"x": floats(2, 2, length, 4)})["y"].shape == (2, 2, size, 4)
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("places", ["half_pixel", "asymmetric"])
+def test_what_lies_between_bytes_is_cut_off(kind: str, places: str, backend: str) -> None:
+    """As ONNX Runtime does it, and the reference of ONNX: towards zero."""
+    ort = pytest.importorskip("onnxruntime")
+    text = f"""g ({kind}[b, 2, h, w] x) => ({kind}[b, 2, h2, w2] y) {{
+        factors = Constant<value = float[4] {{1.0, 1.0, 2.0, 4.0}}>()
+        y = Resize<mode = "linear", coordinate_transformation_mode = "{places}">(x, "", factors) }}"""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}')
+    peer = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = circlet.Session(circlet.load(model), backend=backend)
+    for batch, height, width in ((1, 3, 5), (2, 6, 4)):
+        x = np.random.default_rng(width).integers(0, 256, (batch, 2, height, width)).astype(np.uint8).view(kind)
+        np.testing.assert_array_equal(session.run({"x": x})["y"], peer.run(None, {"x": x})[0], strict=True)
