@@ -101,12 +101,6 @@ def _cell(node: Node) -> Cell:
                 node.number("clip", 0), kind == "GRU" and node.flag("linear_before_reset", False))
 
 
-def _in_float32(node: Node) -> Node:
-    """The layer with its floating inputs in single precision."""
-    return node.fed(*(c.cast(node.graph, each, DType.FLOAT32) if each is not None and each.dtype is DType.FLOAT16
-                      else each for each in node.inputs))
-
-
 def _checked(node: Node, cell: Cell, weights: Value, recurrent: Value, bias: Value, lead: int) -> None:
     """Checks the shapes of parameters, which have `lead` further axes."""
     gates, hidden = _GATES[cell.kind], cell.hidden
@@ -123,7 +117,7 @@ def _checked(node: Node, cell: Cell, weights: Value, recurrent: Value, bias: Val
 @layer("RNNCell", "GRUCell", "LSTMCell")
 def cell(node: Node) -> tuple[Value, ...]:
     """One step: inputs x, the states, W, R and B."""
-    kind, single = _cell(node), _in_float32(node)
+    kind, single = _cell(node), node.in_float32()
     x, *states = (single[k] for k in range(1 + kind.states))
     weights, recurrent = single[1 + kind.states], single[2 + kind.states]
     bias = _bias(single, kind, 3 + kind.states)
@@ -203,7 +197,7 @@ def _with_time(state: Value, given: Value) -> tuple[int, ...] | None:
 @layer("RNNSequence", "GRUSequence", "LSTMSequence", since=5)
 def sequence(node: Node) -> tuple[Value, ...]:
     """All steps of sequences, forwards, backwards or both: inputs x, the states, the lengths, W, R and B."""
-    g, kind, single = node.graph, _cell(node), _in_float32(node)
+    g, kind, single = node.graph, _cell(node), node.in_float32()
     node.rank(0)
     states = [single[1 + k] for k in range(kind.states)]
     lengths, weights, recurrent, bias = (single[1 + kind.states + k] for k in range(4))

@@ -10,6 +10,7 @@ from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.loop_options import Overrun
 from circlet.runtime.records import dataclass, field, replace
 from circlet.schema.constants import MOST_MADE
+from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Program, Value
 from circlet.schema.openvino.types import ELEMENT_TYPES, REFUSED_TYPES
 from circlet.schema.openvino.weights import Weights
@@ -58,6 +59,11 @@ class Node:
     def fed(self, *inputs: Value | None) -> Node:
         """The layer with other inputs."""
         return replace(self, inputs=inputs)
+
+    def in_float32(self) -> Node:
+        """The layer with its inputs of half precision in single precision."""
+        return self.fed(*(c.cast(self.graph, each, DType.FLOAT32) if each is not None and each.dtype is DType.FLOAT16
+                          else each for each in self.inputs))
 
     @property
     def required(self) -> list[Value]:

@@ -10,6 +10,7 @@ from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import MOST_DIMENSIONS, DType, Shape
 from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.constants import read_constant
+from circlet.schema.openvino.decompression import decompressing
 from circlet.schema.openvino.rules import Node, Unit, find
 from circlet.schema.openvino.variable import assign
 from circlet.schema.openvino.xml import Layer, Network, Port
@@ -45,6 +46,7 @@ def convert(unit: Unit, network: Network, graph: Graph, parameters: Mapping[int,
     """
     values: dict[tuple[int, int], Value] = {}
     assignments: list[Node] = []
+    decompresses = decompressing(network)
     for layer in network.ordered():
         edges = [network.sources.get((layer.id, port.id)) for port in layer.inputs]
         missing = [each for each in edges if each is not None and (each.source, each.source_port) not in values]
@@ -59,6 +61,7 @@ def convert(unit: Unit, network: Network, graph: Graph, parameters: Mapping[int,
             values[layer.id, -1] = _fed(layer, inputs)
         else:
             node = Node(unit, graph, layer, inputs)
+            node = node.in_float32() if layer.id in decompresses else node
             if layer.type == "Assign":
                 assignments.append(node)
             _apply(network, node, values)

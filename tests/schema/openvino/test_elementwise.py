@@ -175,3 +175,16 @@ def test_compressed_weights_are_widened(tmp_path: Path, half: str) -> None:
     weights = op.convert(op.constant(np.arange(8).reshape(4, 2).astype(f32), getattr(ov.Type, half)), "f32")
     path = save(tmp_path, [op.matmul(x, weights, False, False).output(0)], [x])
     same(run(path, [[[1, 2, 3, 4]]])[0], np.array([[40, 50]], f32), "product")
+
+
+@pytest.mark.parametrize("groups", [1, 4], ids=["rows", "groups"])
+def test_weights_are_not_rounded_as_they_are_made(tmp_path: Path, groups: int) -> None:
+    """As compressed models store them: bytes, and the zero point and the scale of each row, or group, as float16."""
+    x, rng = op.parameter([-1, 16], f32), np.random.default_rng(0)
+    stored = op.convert(const(rng.integers(0, 256, (8, groups, 16 // groups), np.uint8)), "f16")
+    zero = op.convert(const(rng.integers(0, 256, (8, groups, 1), np.uint8)), "f16")
+    scale = const(rng.uniform(0.01, 0.02, (8, groups, 1)).astype(np.float16))
+    weights = op.convert(op.reshape(op.multiply(op.subtract(stored, zero), scale), const([8, 16]), False), "f32")
+    path = save(tmp_path, [op.multiply(op.unsqueeze(x, const([1])), weights).output(0)], [x])
+    inputs = [draw(2, 16)]
+    same(run(path, inputs)[0], run_openvino(path, inputs)[0], "weights", 1e-6)
