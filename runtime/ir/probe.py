@@ -89,19 +89,25 @@ def result_shapes(op: Op, given: Sequence[Outline | None], count: int, open_shap
         if -1 not in sizes:
             return op.infer(operands(given, count, call=call))
         found: list[Sequence[Shape]] = []
-        for lengths in (LENGTHS, COMMON, sizes.difference((-1, *LENGTHS, *COMMON)), DIVISIBLE):
+        known = sizes.difference((-1, *LENGTHS, *COMMON))
+        are_known = True
+        """Whether only sizes of operands fit, which lie too near to each other to tell what is always so."""
+        for lengths in (LENGTHS, COMMON, known, DIVISIBLE):
             if len(found) < 2:
-                found += _tried(op, [partial(operands, given, count, each, call) for each in lengths])
+                more = list(_tried(op, [partial(operands, given, count, each, call) for each in lengths]))
+                are_known = are_known and (lengths is known or not more)
+                found += more
         if not found:
             found += list(_tried(op, [partial(_aligned, given, count, call)]))[:1]
     except Unknown:
-        found = []
-    if len(found) == 1 and (shape := open_shape(op, given)) is not None:
+        found, are_known = [], False
+    is_sure = len(found) > 1 and not are_known
+    if found and not is_sure and (shape := open_shape(op, given)) is not None:
         return (shape,) * count
     if not found:
         shape = open_shape(op, given)
         return _bounded(op, given, count, call) if shape is None and None not in shapes else (shape,) * count
-    return [merged([each[k] for each in found], sure=len(found) > 1) for k in range(count)]
+    return [merged([each[k] for each in found], sure=is_sure) for k in range(count)]
 
 
 def _bounded(op: Op, given: Sequence[Outline | None], count: int, call: Call | None) -> Sequence[Shape | None]:

@@ -86,6 +86,15 @@ def _first_of_rows(op: Op, inputs: Sequence[Given]) -> Shape | None:
     return None if not shape else (*shape[:-1], -1)
 
 
+def _convolved(channels: int) -> Rule:
+    """As many images as there are, with the channels that an axis of the filter says."""
+    def find(op: Op, inputs: Sequence[Given]) -> Shape | None:
+        images, filter = map(_shape, inputs[:2])
+        return (-1 if images is None else images[0], -1, -1, -1 if filter is None else filter[channels])
+
+    return find
+
+
 def _concatenated(op: Op, inputs: Sequence[Given]) -> Shape | None:
     """What any input has, but along the axis the sum."""
     assert isinstance(op, layout.Joining)
@@ -155,6 +164,8 @@ RANKS: dict[type[Op], Rule] = {
     pad.PadV2: _same(0),
     pad.MirrorPad: _same(0),
     pad.Tile: _same(0),
+    conv.Conv2D: _convolved(0),
+    conv.DepthwiseConv2D: _convolved(3),
     conv.TransposeConv: _same(2),
     conv.Conv3DTranspose: _same(2),
     resample.Resample: _resized,

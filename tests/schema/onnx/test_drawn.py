@@ -40,6 +40,14 @@ SORTED = """g (float[t, b, 2] x) => (float[t, d, b, h] y) {
     w = Constant<value = float[1, 3, 2] {0.5, 1.0, -1.0, 0.25, 2.0, 0.5}>() y = GRU<hidden_size = 1>(big, w, r) }"""
 """A recurrent network over as many steps as a run tells."""
 
+ENLARGED = """g (float[n, 1, 31, 6] x) => (float[n, 4, h, w] y) {
+    one = Constant<value = int64[4] {1, 2, 3, 4}>() k = ConstantOfShape<value = float[1] {0.5}>(one)
+    two = Constant<value = int64[4] {4, 2, 2, 3}>() l = ConstantOfShape<value = float[1] {0.25}>(two)
+    three = Constant<value = int64[4] {4, 4, 2, 2}>() m = ConstantOfShape<value = float[1] {-0.5}>(three)
+    big = ConvTranspose<pads = [1, 1, 0, 1], strides = [2, 1]>(x, k) small = Conv<strides = [3, 3]>(big, l)
+    y = ConvTranspose<pads = [0, 1, 0, 1]>(small, m) }"""
+"""An image of unknown size and number of channels, of which sizes that other operands have fit two."""
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -66,6 +74,7 @@ CASES = [
           [[[5], [3], [], [], [4]], [[4], [9], [], [], [3]], [[12], [7], [], [], [2]]]),
     Drawn("what lies where", IN_PLACE, {"x": "i8", "m": "i8"},
           [[[1, 1], []], [[2, 3], []], [[1, 1], []], [[3, 1], []]]),
+    Drawn("no images", ENLARGED, {"x": "f4"}, [[[0, 1, 31, 6]], [[2, 1, 31, 6]]]),
     Drawn("sorted steps", SORTED, {"x": "f4"}, [[[5, 1, 2]], [[3, 4, 2]], [[1, 2, 2]]]),
 ]
 
