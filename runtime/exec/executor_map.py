@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 
 import numpy as np
 
@@ -18,14 +17,14 @@ from circlet.runtime.exec.frames.layouts import keeps_inputs, open_layout
 from circlet.runtime.exec.frames.lent_frame import LentFrame
 from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
 from circlet.runtime.exec.frames.open_layout import OpenLayout
-from circlet.runtime.exec.kernel import Backend, Call, Kernel, SkippedKernel, Span, SpanBackend
+from circlet.runtime.exec.kernel import Backend, Call, Kernel, SkippedKernel, Span, SpanBackend, uses_objects
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import OpenStep
 from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.length import Indefinite, ToldApart, is_late
-from circlet.runtime.ir.model import ABSENT, Model, Subgraph
+from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.terms import Assumption, Terms
 from circlet.runtime.ir.types import Array, Shape
@@ -156,7 +155,7 @@ class ExecutorMap:
         general = spec.general
         if general is None or not general.spec.is_static or run.observer.observation not in _OPEN:
             return None
-        if _has_objects(spec.subgraph):
+        if uses_objects(spec.subgraph):
             return None  # Python's objects lie in no bytes
         if general.scope.capacities and not is_whole_run and not self._is_repeatable(spec.index):
             return None
@@ -335,9 +334,3 @@ SKIPPED = "none"
 """The name of what computes operators that passes took out."""
 NOT_MINE = "another backend's operator"
 """What a backend answers for operators that are never its own."""
-
-
-def _has_objects(subgraph: Subgraph) -> bool:
-    """Whether Python's objects are read or made; there may be tensors of them that nothing makes any more."""
-    used = chain(subgraph.inputs, subgraph.outputs, *((*each.inputs, *each.outputs) for each in subgraph.operators))
-    return any(subgraph.tensors[each].dtype.numpy.hasobject for each in set(used) - {ABSENT})

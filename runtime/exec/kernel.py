@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from circlet.runtime.errors import Place
@@ -174,6 +175,12 @@ class Span:
     def with_objects(self) -> Sequence[int]:
         """The operators of which numpy alone has the values, as they are objects of Python."""
         return [number for number in self.operators if has_objects(self.spec, number)]
+
+
+def uses_objects(subgraph: Subgraph) -> bool:
+    """Whether Python's objects are read or made; there may be tensors of them that nothing makes any more."""
+    used = chain(subgraph.inputs, subgraph.outputs, *((*each.inputs, *each.outputs) for each in subgraph.operators))
+    return any(subgraph.tensors[each].dtype.numpy.hasobject for each in set(used) - {ABSENT})
 
 
 def has_objects(spec: Specialization, number: int) -> bool:

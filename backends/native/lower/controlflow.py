@@ -20,6 +20,7 @@ from circlet.backends.native.parts import Called
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import uses_objects
 from circlet.runtime.ir.length import Scope, bound, larger, lowest, may_differ
 from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op, Unknown
@@ -95,7 +96,7 @@ def _objections(executors: ExecutorMap, spec: Specialization, found: dict[Specia
     """Why a subgraph cannot be native code."""
     if not spec.is_static:
         yield f"subgraph {spec.index} has shapes that are known only when it runs"
-    if any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors):
+    if uses_objects(spec.subgraph):
         yield f"subgraph {spec.index} has strings"
     for each in spec.subgraph.operators:
         if type(each.op) in CONTROL_FLOW:
