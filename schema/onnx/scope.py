@@ -85,6 +85,13 @@ class Slices:
     """Whether they have the axis, of length 1."""
 
 
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """A sequence of tensors that were named one by one."""
+
+    elements: tuple[Value, ...]
+
+
 class Scope:
     """The names of one ONNX graph or function, and of those around it."""
 
@@ -101,7 +108,7 @@ class Scope:
         """What all elements of a tensor are, by name."""
         self.sums: dict[str, tuple[str, int]] = {}
         """By the name of an integer plus a number, the name of the integer, and the number."""
-        self._slices: dict[str, Slices] = {}
+        self._sequences: dict[str, Slices | Listed] = {}
         self._singles: set[str] = set()
 
     def define(self, name: str, value: Value | None) -> None:
@@ -126,7 +133,7 @@ class Scope:
         while scope is not None:
             if name in scope._names:
                 value = scope._names[name]
-                return value if value is None or name in scope._slices else self.graph.capture(value)
+                return value if value is None or name in scope._sequences else self.graph.capture(value)
             scope = scope._parent
         raise ModelError(f"{name!r} is read, but nothing defines it before")
 
@@ -138,16 +145,25 @@ class Scope:
         refuse_narrow(found)
         return self.graph.capture(found)
 
-    def note(self, name: str, slices: Slices) -> None:
+    def note(self, name: str, made_of: Slices | Listed) -> None:
         """Keeps what a sequence is made of, which the name will stand for."""
-        self._slices[name] = slices
+        self._sequences[name] = made_of
 
     def slices(self, name: str) -> Slices | None:
-        """What the sequence is made of that a name stands for; None where that is not known."""
+        """The slices that the sequence is made of that a name stands for; None where it is made of none."""
+        found = self._sequence(name)
+        return found if isinstance(found, Slices) else None
+
+    def listed(self, name: str) -> tuple[Value, ...] | None:
+        """The tensors in the sequence that a name stands for; None where they are not known one by one."""
+        found = self._sequence(name)
+        return found.elements if isinstance(found, Listed) else None
+
+    def _sequence(self, name: str) -> Slices | Listed | None:
         scope: Scope | None = self
         while scope is not None and name not in scope._names:
             scope = scope._parent
-        return None if scope is None else scope._slices.get(name)
+        return None if scope is None else scope._sequences.get(name)
 
     def sum_of(self, name: str) -> tuple[str, int]:
         """The name of an integer, and a number, that are added up where a name stands for their sum."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.held import OptionalOf, SequenceOf
 from circlet.runtime.ir.probe import merged
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import sequence
+from circlet.runtime.ops import layout, sequence
 from circlet.runtime.ops.operands import normalize_axis
 from circlet.schema.importer import compose as c
-from circlet.schema.importer.graph import Narrow, Type, Value, type_text
+from circlet.schema.importer.graph import Graph, Narrow, Type, Value, type_text
 from circlet.schema.onnx.bodies import HeldShapes
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
-from circlet.schema.onnx.scope import Slices
+from circlet.schema.onnx.scope import Listed, Slices
 from circlet.schema.onnx.types import dtype_of, type_of
 
 _NONE: HeldShapes = ()
@@ -57,8 +59,27 @@ def _element(node: Node) -> DType:
     return found.element
 
 
+def _listed(node: Node) -> tuple[Value, ...] | None:
+    """The tensors in the sequence that input 0 is, where they are known one by one."""
+    return node.scope.listed(node.proto.input[0])
+
+
+def _place(node: Node, count: int) -> int | None:
+    """The position that input 1 or 2 is, from the front, in a sequence of so many tensors; None where a run tells it,
+    or it lies outside."""
+    data = node[len(node.inputs) - 1].data
+    if data is None or data.size != 1 or not -count <= data.item() < count:
+        return None
+    return int(data.item()) % count
+
+
+def _note(node: Node, elements: Sequence[Value]) -> None:
+    node.scope.note(node.proto.output[0], Listed(tuple(elements)))
+
+
 @rule("SequenceEmpty")
 def sequence_empty(node: Node) -> Value:
+    _note(node, ())
     dtype = dtype_of(node.integer("dtype")) if node.has("dtype") else DType.FLOAT32
     return node.graph.declare(node.apply(sequence.SequenceConstruct(), type=SequenceOf(dtype)), held_shapes=())
 
@@ -71,6 +92,7 @@ def sequence_construct(node: Node) -> Value:
     made, shapes = node.apply(sequence.SequenceConstruct(), *node.given, type=SequenceOf(kinds.pop())), _NONE
     for each in node.given:
         shapes = united(shapes, _of(each))
+    _note(node, node.given)
     return node.graph.declare(made, held_shapes=shapes)
 
 
@@ -79,6 +101,11 @@ def sequence_insert(node: Node) -> Value:
     if _element(node) is not node.dtype(1):
         raise ModelError(f"input 1: expected {_element(node).value} as the sequence has, found {node.dtype(1).value}")
     made = node.apply(sequence.SequenceInsert(), node[0], node[1], node.get(2), type=SequenceOf(_element(node)))
+    listed = _listed(node)
+    if listed is not None:
+        place = len(listed) if node.get(2) is None else _place(node, len(listed))
+        if place is not None:
+            _note(node, (*listed[:place], node[1], *listed[place:]))
     return node.graph.declare(made, held_shapes=united(node[0].held_shapes, _of(node[1])))
 
 
@@ -91,14 +118,17 @@ def sequence_erase(node: Node) -> Value:
 @rule("SequenceAt")
 def sequence_at(node: Node) -> Value:
     """An element of a sequence; of one of slices, the slice of what they are of."""
-    slices = node.scope.slices(node.proto.input[0])
+    slices, listed = node.scope.slices(node.proto.input[0]), _listed(node)
+    place = None if listed is None else _place(node, len(listed))
+    if listed is not None and place is not None:
+        return listed[place] if listed[place].is_constant else node.copy(listed[place])
     if slices is None:
         return _taken(node, sequence.SequenceAt(), node[0], node[1])
-    graph, place = node.graph, c.cast(node.graph, c.reshape(node.graph, node[1], []), DType.INT64)
-    if place.data is None or place.data < 0:
+    graph, index = node.graph, c.cast(node.graph, c.reshape(node.graph, node[1], []), DType.INT64)
+    if index.data is None or index.data < 0:
         count = c.reshape(graph, c.dimension(graph, slices.data, slices.axis), [])
-        place = c.select(graph, c.less(graph, place, c.like(0, place)), c.add(graph, place, count), place)
-    return c.gather(graph, slices.data, c.reshape(graph, place, [1] if slices.keeps_axis else []), slices.axis)
+        index = c.select(graph, c.less(graph, index, c.like(0, index)), c.add(graph, index, count), index)
+    return c.gather(graph, slices.data, c.reshape(graph, index, [1] if slices.keeps_axis else []), slices.axis)
 
 
 @rule("SequenceLength")
@@ -107,13 +137,41 @@ def sequence_length(node: Node) -> Value:
     slices = node.scope.slices(node.proto.input[0])
     if slices is not None:
         return c.reshape(node.graph, c.dimension(node.graph, slices.data, slices.axis), [])
+    listed = _listed(node)
+    if listed is not None:
+        return node.constant(np.int64(len(listed)))
     return node.apply(sequence.SequenceLength(), node[0])
 
 
 @rule("ConcatFromSequence")
 def concat_from_sequence(node: Node) -> Value:
     op = sequence.SequenceConcat(node.integer("axis"), bool(node.integer("new_axis", 0)))
-    return _taken(node, op, node[0])
+    listed = _listed(node)
+    ranks = {each.rank for each in listed or ()}
+    if listed and len(ranks) == 1 and None not in ranks:
+        return _joined(node.graph, listed, op)
+    slices = node.scope.slices(node.proto.input[0])
+    moved = None if slices is None else _moved(node, slices, op)
+    return _taken(node, op, node[0]) if moved is None else moved
+
+
+def _moved(node: Node, slices: Slices, op: sequence.SequenceConcat) -> Value | None:
+    """What slices are of, joined along an axis, which may be another one where they lack it; None where the others are
+    to be joined along an axis that they have."""
+    rank = slices.data.rank or 0
+    axis = normalize_axis(op.axis, rank)
+    if slices.keeps_axis == op.new_axis or (slices.keeps_axis and axis != slices.axis):
+        return None
+    axes = [each for each in range(rank) if each != slices.axis]
+    axes.insert(axis, slices.axis)
+    data = node.graph.capture(slices.data)
+    return node.copy(data) if axis == slices.axis else c.transpose(node.graph, data, axes)
+
+
+def _joined(graph: Graph, values: Sequence[Value], op: sequence.SequenceConcat) -> Value:
+    own = [graph.capture(each) for each in values]
+    rows = [c.unsqueeze(graph, each, [op.axis]) for each in own] if op.new_axis else own
+    return graph.apply(layout.Concatenation(normalize_axis(op.axis, rows[0].rank or 0)), *rows)
 
 
 @rule("SplitToSequence")

@@ -11,6 +11,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.types import Array
+from tests.native.conftest import compiled as compiled
 from tests.needs import NATIVE
 from tests.schema.onnx.graphs import parse, same
 
@@ -48,6 +49,24 @@ ENLARGED = """g (float[n, 1, 31, 6] x) => (float[n, 4, h, w] y) {
     y = ConvTranspose<pads = [0, 1, 0, 1]>(small, m) }"""
 """An image of unknown size and number of channels, of which sizes that other operands have fit two."""
 
+LISTED = """g (float[n, 2] x, float[m, 2] z) => (float[k, 2] y, float[2, n, 2] w, int64 count, float[n, 2] last) {
+    two = Neg(x) list = SequenceConstruct(x, z) place = Constant<value = int64 {-1}>()
+    more = SequenceInsert(list, two, place) all = SequenceInsert(more, z) y = ConcatFromSequence<axis = 0>(all)
+    count = SequenceLength(all) one = Constant<value = int64 {1}>() last = SequenceAt(all, one)
+    none = SequenceEmpty() first = SequenceInsert(none, x) both = SequenceInsert(first, last)
+    w = ConcatFromSequence<axis = 0, new_axis = 1>(both) }"""
+"""Lists of tensors that are named one by one."""
+CUT = """g (float[n, 2, m] x) => (float[n, 2, m] y, float[2, m, n] w, float[n, 2, m] z) {
+    kept = SplitToSequence<axis = 0>(x) y = ConcatFromSequence<axis = -3>(kept)
+    rows = SplitToSequence<axis = 0, keepdims = 0>(x) w = ConcatFromSequence<axis = -1, new_axis = 1>(rows)
+    again = SplitToSequence<axis = -1, keepdims = 0>(x) z = ConcatFromSequence<axis = 2, new_axis = 1>(again) }"""
+"""Tensors that are cut and joined again."""
+UNUSED = """g (float[n, 2] x, int64 m) => (float[n, 2] y) {
+    yes = Constant<value = bool {1}>()
+    y = Loop(m, yes, x)<body = body (int64 i, bool c, float[p, 2] s) => (bool d, float[p, 2] t) {
+        list = SequenceConstruct(s, x) four = SequenceLength(list) t = Add(s, x) d = Identity(c) }> }"""
+"""A list in a loop that nothing reads."""
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -58,6 +77,8 @@ class Drawn:
     types: Mapping[str, str]
     shapes: Sequence[Sequence[Sequence[int]]]
     opset: int = 16
+    is_whole: bool = False
+    """Whether one function is to serve all these shapes."""
 
     def __str__(self) -> str:
         return self.id
@@ -69,12 +90,16 @@ class Drawn:
                  for (name, dtype), shape in zip(self.types.items(), run, strict=True)} for run in self.shapes]
 
 
+TWO = [[[5, 2], [3, 2]], [[3, 2], [7, 2]], [[4, 2], [9, 2]]]
 CASES = [
     Drawn("a branch that is not taken", BRANCH, {"x": "f4", "z": "f4", "t": "i8", "c": "?", "w": "f4"},
           [[[5], [3], [], [], [4]], [[4], [9], [], [], [3]], [[12], [7], [], [], [2]]]),
     Drawn("what lies where", IN_PLACE, {"x": "i8", "m": "i8"},
           [[[1, 1], []], [[2, 3], []], [[1, 1], []], [[3, 1], []]]),
     Drawn("no images", ENLARGED, {"x": "f4"}, [[[0, 1, 31, 6]], [[2, 1, 31, 6]]]),
+    Drawn("a list", LISTED, {"x": "f4", "z": "f4"}, TWO, is_whole=True),
+    Drawn("cut and joined", CUT, {"x": "f4"}, [[[5, 2, 3]], [[3, 2, 7]], [[4, 2, 9]]], is_whole=True),
+    Drawn("an unused list", UNUSED, {"x": "f4", "m": "i8"}, [[[5, 2], []], [[3, 2], []], [[9, 2], []]], is_whole=True),
     Drawn("sorted steps", SORTED, {"x": "f4"}, [[[5, 1, 2]], [[3, 4, 2]], [[1, 2, 2]]]),
 ]
 
@@ -88,3 +113,13 @@ def test_results_are_those_of_onnxruntime(case: Drawn, backend: str) -> None:
     for given in case.inputs():
         for one, other in zip(session.run(given).values(), peer.run(None, given), strict=True):
             same(one, other)
+
+
+@pytest.mark.parametrize("case", [each for each in CASES if each.is_whole], ids=str)
+@NATIVE
+def test_one_function_serves_all_lengths(case: Drawn, compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", "")
+    session = circlet.Session(circlet.load(parse(case.text, case.opset)), backend="native")
+    for given in case.inputs():
+        session.run(given)
+    assert len(compiled) == 1
