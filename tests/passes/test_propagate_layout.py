@@ -16,6 +16,7 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.layout import Split, Transpose
+from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.passes.manager import Selection
 from circlet.runtime.passes.transforms.propagate_layout import propagate_layout
@@ -50,6 +51,9 @@ CASES = {
                "b = Constant<value = int64[2] {2, 1}>() e = Constant<value = int64[2] {99, 99}>() "
                "k = Constant<value = int64[2] {2, 3}>() "
                f"s = Constant<value = int64[2] {{1, 2}}>() c = Slice(a, b, e, k, s) y = {CONV}(c, w) }}", [2]),
+    "cut-as-the-run-tells": (
+        f"g (float[1, 2, H, W] x, int64[2] b, int64[2] e) => (float[1, 2, M, N] y) {W} {{ a = {CONV}(x, w) "
+        f"k = Constant<value = int64[2] {{2, 3}}>() c = Slice(a, b, e, k) y = {CONV}(c, w) }}", [2]),
     "gathered": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 4] y) {W} {{ a = {CONV}(x, w) "
                  "k = Constant<value = int64[4] {1, 0, 5, 5}>() b = Gather<axis = 3>(a, k) "
                  f"y = {CONV}(b, w) }}", [2]),
@@ -82,7 +86,8 @@ def test_transpositions_move_to_where_they_cancel(name: str) -> None:
     model = circlet.load(content)
     assert transposes(model) == left
     assert propagate_layout(model) is model
-    given: dict[str, Any] = {"x": X, "s": np.array(1, np.float32), "k": np.array(True)}
+    given: dict[str, Any] = {"x": X, "s": np.array(1, np.float32), "k": np.array(True),
+                             "b": np.array([2, 1], np.int64), "e": np.array([99, 5], np.int64)}
     inputs = {each: given[each] for each in model.signatures[0].inputs}
     (expected,) = ReferenceEvaluator(onnx.ModelProto.FromString(content)).run(None, inputs)
     for backend in ("cpu", "native"):
@@ -154,3 +159,17 @@ def test_outputs_that_are_transposed_alike() -> None:
     assert list(found) == ["y", "z"]
     assert found["y"].shape == (1, 5, 2, 4)
     np.testing.assert_array_equal(found["y"], found["z"])
+
+
+def test_padding_that_a_run_tells() -> None:
+    """Amounts for each axis go with the axes."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, amounts = main.input("x", DType.FLOAT32, (2, 3, 4)), main.input("amounts", DType.INT32, (3, 2))
+    turned = main.apply(Transpose(), x, main.constant([0, 2, 1], DType.INT32))
+    main.output(main.apply(Transpose(), main.apply(Pad(), turned, amounts), main.constant([0, 2, 1], DType.INT32)))
+    moved = propagate_layout(b.build())
+    assert transposes(moved) == [0]
+    given = [np.arange(24, dtype=np.float32).reshape(2, 3, 4), np.array([[0, 1], [2, 0], [1, 3]], np.int32)]
+    (found,) = circlet.Session(moved, "cpu").invoke(0, given)
+    np.testing.assert_array_equal(found, np.pad(given[0], [(0, 1), (1, 3), (2, 0)]))

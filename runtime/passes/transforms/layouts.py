@@ -11,7 +11,7 @@ import numpy as np
 from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops import comparison, elementwise, index, layout, pad, reduce, resample
 from circlet.runtime.records import dataclass
 
@@ -41,12 +41,20 @@ class View:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """The rows of a tensor that a run tells, in another order."""
+
+    tensor: int
+    order: Permutation
+
+
+@dataclass(frozen=True)
 class Moved:
     """An operator that computes on sources what another one computes on their views."""
 
     op: Op
-    inputs: tuple[int | Array, ...]
-    """Tensors, or new constants."""
+    inputs: tuple[int | Array | Rows, ...]
+    """Tensors, new constants, or what is to be gathered."""
     permutation: Permutation
     """Each result of the operator in place is this permutation of the new one's."""
 
@@ -115,10 +123,28 @@ def _first(operator: Operator, tensors: Sequence[Tensor], views: Views) -> tuple
     return None if view is None or len(known) != len(parameters) else (view, known)
 
 
+def _rows(operator: Operator, tensors: Sequence[Tensor], views: Views, shape: Shape
+          ) -> tuple[Array | Rows, ...] | None:
+    """Inputs 1 and up, each of which says something about each axis of the view that input 0 is, for its source; None
+    where they are not known to be of the same shape, with as many rows."""
+    view, given = views.get(operator.inputs[0]), operator.inputs[1:]
+    if view is None or any(
+            each in views or not tensors[each].has_rank or tensors[each].shape != (len(view.permutation), *shape)
+            for each in given):
+        return None
+    order = inverse(view.permutation)
+    known = [tensors[each].data for each in given]
+    return tuple(Rows(each, order) if data is None else np.ascontiguousarray(data[list(order)])
+                 for each, data in zip(given, known, strict=True))
+
+
 def _padding(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
     found = _first(operator, tensors, views)
     if found is None:
-        return None
+        source, value = operator.inputs[:1], operator.inputs[2:]
+        rows = _rows(replace(operator, inputs=operator.inputs[:2]), tensors, views, (2,))
+        return None if rows is None or any(each in views for each in value) else Moved(
+            operator.op, (views[source[0]].source, *rows, *value), views[source[0]].permutation)
     view, (amounts, *rest) = found
     if amounts.shape != (len(view.permutation), 2):
         return None
@@ -129,20 +155,29 @@ def _padding(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Mov
 def _slicing(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
     op, found = operator.op, _first(operator, tensors, views)
     assert isinstance(op, layout.StridedSlice)
-    if found is None or op.new_axis_mask or op.shrink_axis_mask or op.ellipsis_mask:
+    if op.new_axis_mask or op.shrink_axis_mask or op.ellipsis_mask:
         return None
+    if found is None:
+        rows, source = _rows(operator, tensors, views, ()), views.get(operator.inputs[0])
+        return None if rows is None or source is None else Moved(
+            _for_source(op, source, len(source.permutation)), (source.source, *rows), source.permutation)
     view, bounds = found
     order = inverse(view.permutation)
     given = bounds[0].size
     if given > len(order) or any(each.shape != (given,) for each in bounds):
         return None
-    left_out = -1 << given
-    masks = [sum(((mask | left_out) >> axis & 1) << k for k, axis in enumerate(order))
-             for mask in (op.begin_mask, op.end_mask)]
-    moved = replace(op, begin_mask=masks[0], end_mask=masks[1])
+    moved = _for_source(op, view, given)
     whole = [np.concatenate([each, np.full(len(order) - given, number, each.dtype)])[list(order)]
              for each, number in zip(bounds, (0, 0, 1), strict=True)]
     return Moved(moved, (view.source, *whole), view.permutation)
+
+
+def _for_source(op: layout.StridedSlice, view: View, given: int) -> layout.StridedSlice:
+    """The operator with masks for the source of a view, where bounds of the first axes are given."""
+    left_out = -1 << given
+    masks = [sum(((mask | left_out) >> axis & 1) << k for k, axis in enumerate(inverse(view.permutation)))
+             for mask in (op.begin_mask, op.end_mask)]
+    return replace(op, begin_mask=masks[0], end_mask=masks[1])
 
 
 def _reduction(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
@@ -190,7 +225,7 @@ def _splitting(operator: Operator, tensors: Sequence[Tensor], views: Views) -> M
     rank, number = len(view.permutation), int(axis.item())
     if not -rank <= number < rank:
         return None
-    inputs: list[int | Array] = list(operator.inputs)
+    inputs: list[int | Array | Rows] = list(operator.inputs)
     inputs[value], inputs[at] = view.source, np.full(axis.shape, view.permutation[number], axis.dtype)
     return Moved(operator.op, tuple(inputs), view.permutation)
 

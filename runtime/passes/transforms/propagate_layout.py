@@ -24,6 +24,7 @@ from circlet.runtime.ops.pad import MirrorPad, Pad
 from circlet.runtime.ops.shape import Alias, ShapeOf
 from circlet.runtime.passes.transforms.layouts import (
     Permutation,
+    Rows,
     View,
     composed,
     fits,
@@ -216,10 +217,21 @@ class _Graph:
             inputs = tuple(each if each < 0 else self.read(each) for each in operator.inputs)
             self.operators.append(operator if inputs == operator.inputs else replace(operator, inputs=inputs))
             return
-        inputs = tuple(self.constant(each, self.tensors[old].name) if isinstance(each, np.ndarray) else each
+        inputs = tuple(self.given(each, self.tensors[old].name)
                        for each, old in zip(found.inputs, operator.inputs, strict=True))
         targets = tuple(self.view_of_new(each, found.permutation) for each in operator.outputs)
         self.operators.append(replace(operator, op=found.op, inputs=inputs, outputs=targets))
+
+    def given(self, value: int | Array | Rows, name: str) -> int:
+        """The tensor that an operator in another place reads."""
+        if isinstance(value, np.ndarray):
+            return self.constant(value, name)
+        if not isinstance(value, Rows):
+            return value
+        order = self.constant(np.array(value.order, np.int32), "")
+        rows = self.add(replace(self.tensors[value.tensor], name=f"rows_{len(self.tensors)}"))
+        self.operators.append(Operator(Gather(), (value.tensor, order), (rows,)))
+        return rows
 
     def grows_in_vain(self, operator: Operator) -> bool:
         """Whether an operator surrounds a view for such alone as have to have it: there would be more to transpose."""
