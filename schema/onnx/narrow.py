@@ -26,6 +26,7 @@ HALF = frozenset({
     "GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization", "LRN", "LSTM", "LayerNormalization", "LogSoftmax",
     "LpNormalization", "LpPool", "MatMul", "MaxPool", "RNN", "ReduceL1", "ReduceL2", "ReduceLogSum",
     "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Resize", "RoiAlign",
+    *(f"com.microsoft.{each}" for each in ("Attention", "FusedConv", "FusedGemm", "FusedMatMul")),
 })
 """The operators that circlet does not compute in half precision."""
 

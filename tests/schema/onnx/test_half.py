@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 import circlet
 from tests.needs import NATIVE
-from tests.schema.onnx.graphs import load, parse
+from tests.schema.onnx.graphs import parse
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -23,7 +24,18 @@ def network(operator: str, gates: int, states: str) -> str:
         {states} = {operator}<hidden_size = 2>(x, w, w) }}"""
 
 
+NUMBERS = ", ".join(str(round(0.1 + (k * 7 % 11) / 10, 1)) for k in range(48))
 CASES = {
+    "Attention": (f"""g (float16[b, t, 4] x) => (float16[b, t, 4] y) {{
+        wide = Constant<value = float[4, 12] {{{NUMBERS}}}>() w = Cast<to = 10>(wide)
+        flat = Constant<value = float[12] {{{", ".join(["0.25"] * 12)}}}>() b = Cast<to = 10>(flat)
+        y = com.microsoft.Attention<num_heads = 2>(x, w, b) }}""", (2, STEPS, 4)),
+    "FusedMatMul": (f"""g (float16[b, t, 4] x) => (float16[b, t, 12] y) {{
+        wide = Constant<value = float[4, 12] {{{NUMBERS}}}>() w = Cast<to = 10>(wide)
+        y = com.microsoft.FusedMatMul<alpha = 0.5>(x, w) }}""", (2, STEPS, 4)),
+    "FusedGemm": (f"""g (float16[b, 4] x) => (float16[b, 12] y) {{
+        wide = Constant<value = float[4, 12] {{{NUMBERS}}}>() w = Cast<to = 10>(wide)
+        y = com.microsoft.FusedGemm<activation = "Relu">(x, w) }}""", (3, 4)),
     "LSTM": (network("LSTM", 4, "y, h, cell"), (STEPS, 3, 2)),
     "GRU": (network("GRU", 3, "y, h"), (STEPS, 3, 2)),
     "RNN": (network("RNN", 1, "y, h"), (STEPS, 3, 2)),
@@ -39,6 +51,9 @@ CASES = {
 def test_as_onnxruntime(name: str, backend: str) -> None:
     text, shape = CASES[name]
     x = np.random.default_rng(1).standard_normal(shape).astype(HALF)
-    (wanted,) = onnxruntime.InferenceSession(parse(text), providers=["CPUExecutionProvider"]).run(None, {"x": x})
-    (found,) = circlet.Session(load(text), backend).run({"x": x}).values()
+    model = onnx.ModelProto.FromString(parse(text))
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    peer = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (wanted,) = peer.run(None, {"x": x})
+    (found,) = circlet.Session(circlet.load(model), backend).run({"x": x}).values()
     np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3, strict=True)
