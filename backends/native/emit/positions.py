@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.runtime.ir.length import may_differ
+from circlet.runtime.ir.length import lowest, may_differ
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.records import dataclass
 
@@ -69,11 +69,18 @@ class Positions(ABC):
             if not may_differ(size, 1):
                 found.append(self.number(0))
                 continue
-            each = position if not may_differ(stride, 1) else self.builder.udiv(position, self.number(stride))
+            each = position if not may_differ(stride, 1) else self.builder.udiv(position, self._divisor(stride))
             outermost = not any(may_differ(length, 1) for length in shape[:axis])
-            found.append(each if outermost else self.builder.urem(each, self.number(size)))
+            found.append(each if outermost else self.builder.urem(each, self._divisor(size)))
         self.know(position, tuple(found), shape)
         return tuple(found)
+
+    def _divisor(self, size: int) -> ir.Value:
+        """A size that a position is divided by; 1 for 0, as loops divide where they begin, even without a turn."""
+        found = self.number(size)
+        if lowest(size) > 0:
+            return found
+        return self.builder.select(self.builder.icmp_signed(">", found, self.number(1)), found, self.number(1))
 
     def know(self, position: ir.Value, index: tuple[ir.Value, ...], shape: Shape) -> None:
         """Says that a position is at an index in a shape."""

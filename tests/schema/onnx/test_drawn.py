@@ -67,6 +67,11 @@ UNUSED = """g (float[n, 2] x, int64 m) => (float[n, 2] y) {
         list = SequenceConstruct(s, x) four = SequenceLength(list) t = Add(s, x) d = Identity(c) }> }"""
 """A list in a loop that nothing reads."""
 
+EMPTY = """g (int64[1] e, bool[k] m, int64[12, a, b] x) => (int64[12, c, d, f] y) {
+    zero = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>()
+    at = NonZero(m) rows = Gather<axis = 2>(x, at) y = Slice(rows, zero, e, one) }"""
+"""No rows of none, of which the run tells how many there are."""
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -97,6 +102,8 @@ CASES = [
     Drawn("what lies where", IN_PLACE, {"x": "i8", "m": "i8"},
           [[[1, 1], []], [[2, 3], []], [[1, 1], []], [[3, 1], []]]),
     Drawn("no images", ENLARGED, {"x": "f4"}, [[[0, 1, 31, 6]], [[2, 1, 31, 6]]]),
+    Drawn("no rows", EMPTY, {"e": "i8", "m": "?", "x": "i8"},
+          [[[1], [3], [12, 2, 3]], [[1], [0], [12, 0, 0]], [[1], [0], [12, 4, 2]]]),
     Drawn("a list", LISTED, {"x": "f4", "z": "f4"}, TWO, is_whole=True),
     Drawn("cut and joined", CUT, {"x": "f4"}, [[[5, 2, 3]], [[3, 2, 7]], [[4, 2, 9]]], is_whole=True),
     Drawn("an unused list", UNUSED, {"x": "f4", "m": "i8"}, [[[5, 2], []], [[3, 2], []], [[9, 2], []]], is_whole=True),
