@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from circlet.runtime.ir.length import is_open
+from circlet.runtime.ir.length import is_late, is_open, terms_of
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
+from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
 
@@ -44,6 +45,11 @@ def entry(shapes: Iterable[Shape], values: Values) -> tuple[Shape, ...]:
     found = Entry(shapes)
     found.values = values
     return found
+
+
+def late_sizes(shapes: Iterable[Shape]) -> frozenset[Terms]:
+    """The lengths among some that only a run tells."""
+    return frozenset(terms_of(size) for shape in shapes for size in shape if is_late(size))
 
 
 def values_of(shapes: tuple[Shape, ...]) -> Values:

@@ -14,7 +14,7 @@ import numpy as np
 
 from circlet.runtime.errors import ExecutionError, LimitError, Place, plural
 from circlet.runtime.ir.faults import FAULTS, raise_located
-from circlet.runtime.ir.length import Scope, computed_number, is_late, is_open, scope_of, value
+from circlet.runtime.ir.length import Scope, computed_number, is_open, scope_of, value
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.tensor import Tensor
@@ -28,6 +28,7 @@ from circlet.runtime.passes.analyses.entry import (
     invoked_with,
     is_few,
     known_inputs,
+    late_sizes,
     passed_on,
     values_of,
 )
@@ -389,7 +390,7 @@ class Specializer:
 
     def callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None,
                takes_late: bool = False) -> Specialization:
-        """A subgraph that an operator invokes, with output shapes that are known, before it runs unless `takes_late`.
+        """A subgraph that an operator invokes, with output shapes that are known when its inputs are, or `takes_late`.
 
         Raises:
             Unknown: only a run can tell them, or whether the subgraph can run at all. It may never be invoked: the
@@ -403,7 +404,7 @@ class Specializer:
             raise Unknown from None
         if not found.is_static:
             raise Unknown
-        if not takes_late and found.is_open and any(is_late(size) for shape in found.output_shapes for size in shape):
+        if not takes_late and found.is_open and not late_sizes(found.output_shapes) <= late_sizes(inputs):
             raise Unknown
         return found
 

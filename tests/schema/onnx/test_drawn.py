@@ -72,6 +72,12 @@ EMPTY = """g (int64[1] e, bool[k] m, int64[12, a, b] x) => (int64[12, c, d, f] y
     at = NonZero(m) rows = Gather<axis = 2>(x, at) y = Slice(rows, zero, e, one) }"""
 """No rows of none, of which the run tells how many there are."""
 
+CARRIED = """g (float[n, 3] x, bool[k] m, float[t, b] z) => (float[a, 3] y, float[t, b] w) {
+    at = NonZero(m) axis = Constant<value = int64[1] {0}>() rows = Squeeze(at, axis) state = Gather(x, rows)
+    y, w = Scan<num_scan_inputs = 1, body = body (float[a, 3] s, float[b] row) => (float[a, 3] r, float[b] out) {
+        r = Add(s, s) out = Neg(row) }>(state, z) }"""
+"""A Scan that carries what has a length that the run tells."""
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -104,6 +110,8 @@ CASES = [
     Drawn("no images", ENLARGED, {"x": "f4"}, [[[0, 1, 31, 6]], [[2, 1, 31, 6]]]),
     Drawn("no rows", EMPTY, {"e": "i8", "m": "?", "x": "i8"},
           [[[1], [3], [12, 2, 3]], [[1], [0], [12, 0, 0]], [[1], [0], [12, 4, 2]]]),
+    Drawn("a told length is carried", CARRIED, {"x": "f4", "m": "?", "z": "f4"},
+          [[[5, 3], [5], [4, 2]], [[9, 3], [9], [3, 7]], [[4, 3], [3], [2, 2]]], is_whole=True),
     Drawn("a list", LISTED, {"x": "f4", "z": "f4"}, TWO, is_whole=True),
     Drawn("cut and joined", CUT, {"x": "f4"}, [[[5, 2, 3]], [[3, 2, 7]], [[4, 2, 9]]], is_whole=True),
     Drawn("an unused list", UNUSED, {"x": "f4", "m": "i8"}, [[[5, 2], []], [[3, 2], []], [[9, 2], []]], is_whole=True),
