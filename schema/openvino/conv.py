@@ -11,6 +11,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType, Padding, Shape
 from circlet.runtime.ops import conv, pad
 from circlet.schema.importer import compose as c
+from circlet.schema.importer.deform import Deformed, Grid, deformed
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 from circlet.schema.openvino.windows import Axis, axes_of, flat, padded, padding_of
@@ -188,3 +189,22 @@ def _full(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], extra: Sequen
     result = g.apply(op, shape, c.transpose(g, filter, (1, 2, 3, 0)), x)
     beyond = [Axis(-1, 1, after=more - most) for more, most in zip(extra, within, strict=True)]
     return padded(g, result, beyond)
+
+
+@layer("DeformableConvolution", since=8)
+def deformable(node: Node) -> Value:
+    """Convolution of images whose windows' elements input 1 moves, and the mask in input 3, if there is one, weighs."""
+    g, shape = node.graph, node.static(2)
+    if len(shape) != 4 or node.rank(0) != 4 or not node.flag("bilinear_interpolation_pad", False):
+        raise node.refusal("other than images, or without zeros around them")
+    groups = node.integer("group", 1)
+    axes = axes_of(node, shape[2:])
+    if any(axis.is_told for axis in axes):
+        raise node.refusal("auto_pad with strides of a length that is not known before the model runs")
+    grid = Grid(shape[2:], *([getattr(axis, name) for axis in axes] for name in ("stride", "dilation", "before")))
+
+    def convolved(x: Value, offsets: Value, weights: Value, mask: Value | None = None) -> Value:
+        given = Deformed(x, weights, offsets, mask, groups, node.integer("deformable_group", 1))
+        return c.channels_first(g, deformed(g, given, grid), 4)
+
+    return c.in_float32(g, convolved, *node.required)

@@ -28,7 +28,7 @@ from tests.schema.openvino.models import (
     save,
 )
 
-opset1, opset14 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 14))
+opset1, opset8, opset14 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 8, 14))
 IMAGE, SQUARE = draw(2, 3, 7, 6), draw(1, 2, 8, 8)
 ONE = [1, 1]
 SMALL = 1e-4
@@ -91,6 +91,13 @@ CONVOLUTIONS = [
         x, const(draw(2, 2, 3, 3, 3)), [2, 2], pads_begin=ONE, pads_end=ONE, dilations=ONE), [draw(1, 4, 5, 5)],
          tolerance=SMALL),
 ]
+DEFORMED = [
+    *(Case(f"deformed_{masked}", lambda x, at, *mask: opset8.deformable_convolution(
+        x, at, const(draw(6, 2, 3, 2)), [2, 1], ONE, [0, 1], [1, 2], *mask, group=2, deformable_group=2,
+        bilinear_interpolation_pad=True),
+           [draw(2, 4, 7, 6), 2 * draw(2, 24, 3, 6), *([abs(draw(2, 12, 3, 6))] if masked else [])], tolerance=SMALL)
+      for masked in (False, True)),
+]
 POOLS = [
     *(Case(f"max_{rounding}", lambda x, r=rounding: opset1.max_pool(x, [2, 2], [1, 0], [1, 0], [3, 2], r), [IMAGE])
       for rounding in ("floor", "ceil")),
@@ -136,7 +143,7 @@ RESIZED = [
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("cases", [CONVOLUTIONS, POOLS], ids=["convolutions", "pools"])
+@pytest.mark.parametrize("cases", [CONVOLUTIONS, DEFORMED, POOLS], ids=["convolutions", "deformed", "pools"])
 def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
     check(tmp_path, cases, dynamic)
 
