@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_builder import loop_outputs
 from circlet.runtime.ops.loop_options import (
@@ -27,6 +27,8 @@ from circlet.runtime.ops.loop_options import (
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant, tensor_of
+from circlet.schema.openvino.constants import read_constant
+from circlet.schema.openvino.lists import Finder, RowList, completed, is_first, without
 from circlet.schema.openvino.ports import UNCONNECTED, PortEntry, PortMap, Span, read_port_map
 from circlet.schema.openvino.rules import Node, layer
 from circlet.schema.openvino.translate import convert, parameter_type
@@ -203,6 +205,30 @@ def loop(node: Node) -> tuple[Value, ...]:
     """Runs the body while the condition holds, as often as the trip count says at most."""
     network, ports = _body(node)
     body = Body(node, network, ports, _iteration(network, ports))
+    lists = _lists(body)
+    if not lists:
+        return _loop(body)
+    rows = Body(node, *without(network, ports, lists), body.iteration)
+    firsts = {each.result: body.outer(each.parameter) for each in lists if each.index is not None}
+    return tuple(completed(node.graph, value, firsts[entry.internal]) if entry.internal in firsts else value
+                 for entry, value in zip(rows.entries(), _loop(rows), strict=True))
+
+
+def _lists(body: Body) -> list[RowList]:
+    """The lists of rows that a loop carries, and fills from the first row on."""
+    def known(number: int) -> Array | None:
+        layer = body.network.layers[number]
+        if layer.type not in ("Const", "Constant"):
+            return None
+        return read_constant(Node(body.node.unit, body.node.graph, layer, ())).data
+
+    found = Finder(body.network, body.ports, known).lists()
+    return [each for each in found if body.outer(each.parameter).rank and (
+        each.index is None or is_first(body.outer(each.index)))]
+
+
+def _loop(body: Body) -> tuple[Value, ...]:
+    node, ports = body.node, body.ports
     conditions = [each.internal for each in ports.outputs if each.purpose == CONDITION]
     if len(conditions) != 1:
         raise node.error(f"expected one Result of the body with purpose {CONDITION!r}, found {len(conditions)}")
