@@ -337,6 +337,11 @@ def shift(g: Graph, x: Value, amount: float) -> Value:
     return x if amount == 0 else add(g, x, like(amount, x))
 
 
+def floor_divided(g: Graph, x: Value, by: int) -> Value:
+    """The value by a number, rounded down."""
+    return x if by == 1 else g.apply(elementwise.FloorDiv(), x, like(by, x))
+
+
 def select(g: Graph, condition: Value, a: Value, b: Value) -> Value:
     """a where the condition holds, else b."""
     return g.apply(comparison.SelectV2(), condition, a, b)

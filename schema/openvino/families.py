@@ -13,6 +13,7 @@ from circlet.schema.openvino import loops as loops
 from circlet.schema.openvino import matmul as matmul
 from circlet.schema.openvino import normalize as normalize
 from circlet.schema.openvino import pool as pool
+from circlet.schema.openvino import priors as priors
 from circlet.schema.openvino import recurrent as recurrent
 from circlet.schema.openvino import reduce as reduce
 from circlet.schema.openvino import resize as resize
@@ -21,3 +22,4 @@ from circlet.schema.openvino import shape as shape
 from circlet.schema.openvino import spectral as spectral
 from circlet.schema.openvino import unary as unary
 from circlet.schema.openvino import variable as variable
+from circlet.schema.openvino import yolo as yolo

@@ -97,6 +97,14 @@ def _batch_norm(node: Node, x: Value, gamma: Value, beta: Value, mean: Value, va
     return c.add(g, c.multiply(g, x, _by_channel(node, factor, x.rank)), _by_channel(node, offset, x.rank))
 
 
+@layer("GRN")
+def global_response(node: Node) -> Value:
+    """x divided by the square root of the bias and the sum of its squares over channels."""
+    g, bias = node.graph, node.number("bias")
+    return c.in_float32(g, lambda x: c.divide(g, x, c.sqrt(g, c.shift(g, c.total(g, c.square(g, x), (1,)), bias))),
+                        node[0])
+
+
 @layer("GroupNormalization", since=12)
 def group_normalization(node: Node) -> Value:
     """Normalised over groups of channels, then scaled and shifted by channel; inputs data, scale, bias."""

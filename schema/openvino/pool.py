@@ -190,14 +190,10 @@ def _cell(g: Graph, x: Value, axis: int, k: int, count: int) -> Value:
     if length >= 0:
         return c.part(g, x, rank, axis, k * length // count, -(-(k + 1) * length // count))
     size, whole = c.dimension(g, x, axis), (1 << rank) - 1 & ~(1 << axis)
-    bounds = [c.concatenate(g, [c.integers([0] * axis), _divided(g, c.shift(g, c.scale(g, size, k + more), up), count),
-                                c.integers([0] * (rank - axis - 1))]) for more, up in ((0, 0), (1, count - 1))]
+    borders = [c.floor_divided(g, c.shift(g, c.scale(g, size, k + more), up), count)
+               for more, up in ((0, 0), (1, count - 1))]
+    bounds = [c.concatenate(g, [c.integers([0] * axis), each, c.integers([0] * (rank - axis - 1))]) for each in borders]
     return g.apply(StridedSlice(begin_mask=whole, end_mask=whole), x, *bounds, c.integers([1] * rank))
-
-
-def _divided(g: Graph, x: Value, by: int) -> Value:
-    """Rounded down."""
-    return g.apply(elementwise.FloorDiv(), x, c.integers([by]))
 
 
 @layer("ExtractImagePatches", since=3)

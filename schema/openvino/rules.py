@@ -163,6 +163,14 @@ class Node:
         except ValueError:
             raise self.error(f"{name}: expected integers, found {text!r}") from None
 
+    def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
+        """An attribute that is a list of numbers."""
+        text = self.text(name, None if default is None else ",".join(map(str, default)))
+        try:
+            return tuple(float(each) for each in text.split(",") if each.strip())
+        except ValueError:
+            raise self.error(f"{name}: expected numbers, found {text!r}") from None
+
     def flag(self, name: str, default: bool | None = None) -> bool:
         """An attribute that is true or false."""
         return self.choice(name, {"true": True, "1": True, "false": False, "0": False},
