@@ -5,6 +5,7 @@ from circlet.schema.openvino import controlflow as controlflow
 from circlet.schema.openvino import conv as conv
 from circlet.schema.openvino import decode as decode
 from circlet.schema.openvino import detection as detection
+from circlet.schema.openvino import detector as detector
 from circlet.schema.openvino import einsum as einsum
 from circlet.schema.openvino import elementwise as elementwise
 from circlet.schema.openvino import embedding as embedding

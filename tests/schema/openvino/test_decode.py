@@ -14,7 +14,8 @@ MASK = np.array([[1, 1, 1, 1, 1, 1, 0, 1], [1, 1, 0, 0, 0, 0, 0, 0], [1] * 8], f
 
 def classes(*rows: list[int]) -> Array:
     """Probabilities of four classes, of which each step has the given one as its greatest."""
-    return np.eye(4, dtype=f32)[np.array(rows)] + draw(len(rows), len(rows[0]), 4) / 10
+    found: Array = np.eye(4, dtype=f32)[np.array(rows)] + draw(len(rows), len(rows[0]), 4) / 10
+    return found
 
 
 SAID = classes([0, 0, 3, 0, 1, 1, 2, 2], [2, 2, 2, 3, 1, 0, 0, 1], [3, 3, 3, 3, 3, 0, 3, 0])
