@@ -1,6 +1,7 @@
 """The rules of all layers, by family; importing this module registers them."""
 
 from circlet.schema.openvino import activation as activation
+from circlet.schema.openvino import adaptive as adaptive
 from circlet.schema.openvino import controlflow as controlflow
 from circlet.schema.openvino import conv as conv
 from circlet.schema.openvino import decode as decode

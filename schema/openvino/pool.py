@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from functools import reduce as fold
@@ -11,11 +11,9 @@ from math import inf, prod
 import numpy as np
 
 from circlet.runtime.ir.types import DType, Padding
-from circlet.runtime.ops import comparison, elementwise, pool, reduce, shape
-from circlet.runtime.ops.layout import StridedSlice
+from circlet.runtime.ops import comparison, pool, shape
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value
-from circlet.schema.openvino.matmul import matrix_product
 from circlet.schema.openvino.rules import Node, layer
 from circlet.schema.openvino.windows import Axis, Overhang, axes_of, flat, padded, padding_of, taps, windows_of
 
@@ -80,17 +78,61 @@ def _tensor(g: Graph, x: Value, rank: int) -> Value:
 
 
 @layer("MaxPool")
-def max_pool(node: Node) -> Value:
-    """The greatest elements."""
+def max_pool(node: Node) -> tuple[Value, ...]:
+    """The greatest elements, and where they lie."""
     g, rank, axes = node.graph, node.rank(0), flat(_axes(node))
 
     def pooled(x: Value) -> Value:
-        filler = -inf if x.dtype.numpy.kind == "f" else float(np.iinfo(x.dtype.numpy).min)
         padding = None if any(axis.dilation > 1 for axis in axes) else padding_of(axes)
-        result = _pooled(node, _image(g, x, rank), pool.MaxPool2D, axes, filler, padding)
+        result = _pooled(node, _image(g, x, rank), pool.MaxPool2D, axes, _least(x), padding)
         return _tensor(g, result, rank)
 
-    return c.in_float32(g, pooled, node[0])
+    values = c.in_float32(g, pooled, node[0])
+    return (values, _places(node, axes)) if node.wants(1) else (values,)
+
+
+def _least(x: Value) -> float:
+    """What no element of a type is below."""
+    return -inf if x.dtype.numpy.kind == "f" else float(np.iinfo(x.dtype.numpy).min)
+
+
+def _places(node: Node, axes: Sequence[Axis]) -> Value:
+    """Where the greatest elements of windows lie, the first of equal ones, counted from the axis on that the layer
+    names; no padding is the greatest."""
+    g, rank, dtype = node.graph, node.rank(0), node.dtype("index_element_type", "i64")
+    from_axis = node.axis(node.integer("axis", 0), rank)
+    x = c.cast(g, node[0], DType.FLOAT32) if node[0].dtype is DType.FLOAT16 else node[0]
+    lengths = [c.cast(g, c.dimension(g, x, axis), DType.INT32) for axis in range(rank)]
+    own = _numbered(g, [c.integers([1], DType.INT32)] * 2 + lengths[2:], max(from_axis, 2))
+    elements = taps(g, padded(g, _image(g, x, rank), axes, _least(x)), axes)
+    numbers = taps(g, padded(g, _image(g, own, rank), axes, -1), axes)
+    best, where = elements[0], c.broadcast_to(g, numbers[0], c.shape_of(g, elements[0]))
+    for tap, number in zip(elements[1:], numbers[1:], strict=True):
+        takes = _both(g, c.greater(g, number, c.like(-1, number)), g.apply(
+            comparison.LogicalOr(), c.greater(g, tap, best), c.less(g, where, c.like(0, where))))
+        best, where = c.select(g, takes, tap, best), c.select(g, takes, number, where)
+    found = _tensor(g, where, rank)
+    if from_axis < 2:
+        outer = _numbered(g, lengths[:2], from_axis)
+        area = fold(partial(c.multiply, g), lengths[2:])
+        found = c.add(g, found, c.trailing(g, c.multiply(g, outer, area), rank - 2))
+    return c.cast(g, found, dtype)
+
+
+def _both(g: Graph, a: Value, b: Value) -> Value:
+    return g.apply(comparison.LogicalAnd(), a, b)
+
+
+def _numbered(g: Graph, lengths: Sequence[Value], first: int) -> Value:
+    """The numbers of the elements of axes of such lengths, counted from an axis on: (..., length)."""
+    rank, found, step = len(lengths), None, c.integers([1], DType.INT32)
+    for axis in reversed(range(rank)):
+        along = c.multiply(g, c.counted(g, c.reshape(g, lengths[axis], [])), step if axis >= first else c.like(0, step))
+        each = c.reshape(g, along, [1] * axis + [-1] + [1] * (rank - 1 - axis))
+        found = each if found is None else c.add(g, found, each)
+        step = c.multiply(g, step, lengths[axis])
+    assert found is not None
+    return found
 
 
 @layer("AvgPool")
@@ -127,73 +169,6 @@ def _shares(node: Node, x: Value, rank: int, axes: Sequence[Axis]) -> Value:
     lengths = [c.integers([1] * (len(axes) - rank + 3)), c.dims(g, x, 2, rank), c.integers([1])]
     ones = g.apply(shape.Fill(), c.concatenate(g, lengths), c.number(1, DType.FLOAT32))
     return _pooled(node, ones, pool.AveragePool2D, axes, 0, None)
-
-
-MOST_CELLS = 256
-"""Along all axes of an adaptive pool together: a choice, as each is a slice of its own."""
-
-
-@layer("AdaptiveAvgPool", since=8)
-def adaptive_average_pool(node: Node) -> Value:
-    """The means of as many cells along each axis as input 1 says, which cover it and may overlap."""
-    if node[1].data is None:
-        return c.in_float32(node.graph, lambda x: _means_of_cells(node, x), node[0])
-    return _adaptive(node, lambda x, axis: c.mean(node.graph, x, [axis]))
-
-
-def _means_of_cells(node: Node, x: Value) -> Value:
-    """The means of as many cells as the run tells: along each axis a product with the share that an element has."""
-    g, rank = node.graph, node.rank(0)
-    for axis in range(2, rank):
-        count = c.cast(g, c.part_of(g, node[1], axis - 2, axis - 1), DType.INT64)
-        length = c.dimension(g, x, axis)
-        numbers, places = (c.counted(g, c.reshape(g, each, [])) for each in (count, length))
-        begin = g.apply(elementwise.FloorDiv(), c.multiply(g, numbers, length), count)
-        above = c.shift(g, c.add(g, c.multiply(g, c.shift(g, numbers, 1), length), count), -1)
-        end = g.apply(elementwise.FloorDiv(), above, count)
-        begin, end = (c.unsqueeze(g, each, [-1]) for each in (begin, end))
-        is_in = g.apply(comparison.LogicalAnd(), g.apply(comparison.GreaterEqual(), places, begin),
-                        c.less(g, places, end))
-        shares = c.divide(g, c.cast(g, is_in, x.dtype), c.cast(g, c.subtract(g, end, begin), x.dtype))
-        last, back = c.axis_last(g, x, axis, rank)
-        x = c.transpose(g, matrix_product(g, last, shares, transpose_b=True), back)
-    return x
-
-
-@layer("AdaptiveMaxPool", since=8)
-def adaptive_max_pool(node: Node) -> Value:
-    """The greatest elements of the same."""
-    g = node.graph
-    return _adaptive(node, lambda x, axis: g.apply(reduce.ReduceMax(keep_dims=True), x, c.axes_of([axis])))
-
-
-def _adaptive(node: Node, combine: Callable[[Value, int], Value]) -> Value:
-    g, rank, counts = node.graph, node.rank(0), node.values(1, "output_shape")
-    if len(counts) != rank - 2 or min(counts, default=1) < 1:
-        raise node.error(f"output_shape: expected {rank - 2} positive sizes, found {counts}")
-    if sum(counts) > MOST_CELLS:
-        raise node.refusal(f"more than {MOST_CELLS} cells")
-
-    def pooled(x: Value) -> Value:
-        for axis, count in enumerate(counts, 2):
-            cells = [x] if count == 1 else [_cell(g, x, axis, k, count) for k in range(count)]
-            x = c.concatenate(g, [combine(each, axis) for each in cells], axis)
-        return x
-
-    return c.in_float32(g, pooled, node[0])
-
-
-def _cell(g: Graph, x: Value, axis: int, k: int, count: int) -> Value:
-    """The elements of an axis in cell k of so many: from floor(k n / count) to ceil((k + 1) n / count)."""
-    rank = c.rank_of(x)
-    length = -1 if x.shape is None else x.shape[axis]
-    if length >= 0:
-        return c.part(g, x, rank, axis, k * length // count, -(-(k + 1) * length // count))
-    size, whole = c.dimension(g, x, axis), (1 << rank) - 1 & ~(1 << axis)
-    borders = [c.floor_divided(g, c.shift(g, c.scale(g, size, k + more), up), count)
-               for more, up in ((0, 0), (1, count - 1))]
-    bounds = [c.concatenate(g, [c.integers([0] * axis), each, c.integers([0] * (rank - axis - 1))]) for each in borders]
-    return g.apply(StridedSlice(begin_mask=whole, end_mask=whole), x, *bounds, c.integers([1] * rank))
 
 
 @layer("ExtractImagePatches", since=3)

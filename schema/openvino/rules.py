@@ -42,6 +42,8 @@ class Node:
     layer: Layer
     inputs: Sequence[Value | None]
     """By input port; None where no edge leads to the port."""
+    read: frozenset[int] = frozenset()
+    """The ids of the output ports that an edge leads from."""
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -55,6 +57,11 @@ class Node:
     def get(self, index: int) -> Value | None:
         """An input that may be absent."""
         return self.inputs[index] if index < len(self.inputs) else None
+
+    def wants(self, position: int) -> bool:
+        """Whether anything reads an output."""
+        ports = self.layer.outputs
+        return position < len(ports) and ports[position].id in self.read
 
     def fed(self, *inputs: Value | None) -> Node:
         """The layer with other inputs."""

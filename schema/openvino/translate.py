@@ -47,6 +47,9 @@ def convert(unit: Unit, network: Network, graph: Graph, parameters: Mapping[int,
     values: dict[tuple[int, int], Value] = {}
     assignments: list[Node] = []
     decompresses = decompressing(network)
+    read: dict[int, list[int]] = {}
+    for edge in network.sources.values():
+        read.setdefault(edge.source, []).append(edge.source_port)
     for layer in network.ordered():
         edges = [network.sources.get((layer.id, port.id)) for port in layer.inputs]
         missing = [each for each in edges if each is not None and (each.source, each.source_port) not in values]
@@ -60,11 +63,11 @@ def convert(unit: Unit, network: Network, graph: Graph, parameters: Mapping[int,
         elif layer.type == "Result":
             values[layer.id, -1] = _fed(layer, inputs)
         else:
-            node = Node(unit, graph, layer, inputs)
+            node = Node(unit, graph, layer, inputs, frozenset(read.get(layer.id, ())))
             node = node.in_float32() if layer.id in decompresses else node
             if layer.type == "Assign":
                 assignments.append(node)
-            _apply(network, node, values)
+            _apply(node, values)
     for node in assignments:
         assign(node)
     if unit.refused:
@@ -72,7 +75,7 @@ def convert(unit: Unit, network: Network, graph: Graph, parameters: Mapping[int,
     return {number: values[number, -1] for number, layer in network.layers.items() if layer.type == "Result"}
 
 
-def _apply(network: Network, node: Node, values: dict[tuple[int, int], Value]) -> None:
+def _apply(node: Node, values: dict[tuple[int, int], Value]) -> None:
     layer = node.layer
     try:
         results = _results(node)
@@ -92,7 +95,7 @@ def _apply(network: Network, node: Node, values: dict[tuple[int, int], Value]) -
     for position, port in enumerate(layer.outputs):
         if position < len(results):
             values[layer.id, port.id] = _declared(node, results[position], port, position)
-        elif any((edge.source, edge.source_port) == (layer.id, port.id) for edge in network.sources.values()):
+        elif node.wants(position):
             node.unit.refused.append(f"{layer}: output {position} has no rule")
 
 
