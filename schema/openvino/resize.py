@@ -24,6 +24,7 @@ _NEAREST: dict[str, Callable[[Floats, float], Floats]] = {
     "ceil": lambda x, scale: np.ceil(x),
     "simple": lambda x, scale: np.ceil(x) if scale < 1 else np.floor(x),
 }
+_PILLOW = {"bilinear_pillow": Interpolation.LINEAR, "bicubic_pillow": Interpolation.CUBIC}
 _COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
 
 
@@ -121,16 +122,32 @@ def _by_run(node: Node, axes: Sequence[int], sizes: Value, scales: Value, coordi
     """Resized where a run tells lengths or sizes; None where no operator does it, or they are known."""
     is_sized = node.choice("shape_calculation_mode", {"sizes": True, "scales": False})
     given = sizes if is_sized else scales
-    mode = node.choice("mode", {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"})
+    mode = node.choice("mode", {each: each for each in ("nearest", "linear", "linear_onnx", "cubic", *_PILLOW)})
     is_known = given.data is not None and all(node.shape(0)[axis] > 0 for axis in axes)
-    if is_known or nearest == "simple" or node.flag("antialias", False) or given.shape != (len(axes),) or (
+    if not is_known and mode == "linear" and node.flag("antialias", False):
+        raise node.refusal("linear with antialias")
+    if (is_known and mode not in _PILLOW) or nearest == "simple" or given.shape != (len(axes),) or (
             any(node.integers("pads_begin", ())) or any(node.integers("pads_end", ()))):
         return None
-    op = Resample(tuple(axes), Interpolation(mode), Coordinates(coordinates), Nearest(nearest),
+    if mode in _PILLOW:
+        return _as_pillow(node, axes, sizes if is_sized else None, given)
+    op = Resample(tuple(axes), Interpolation(mode.removesuffix("_onnx")), Coordinates(coordinates), Nearest(nearest),
                   cubic_coefficient=node.number("cube_coeff", -0.75), keeps=True)
     if is_sized:
         return _sized(node.graph, op, node[0], c.cast(node.graph, given, DType.INT64))
     return resampled(node.graph, op, node[0], c.cast(node.graph, given, DType.FLOAT32))
+
+
+def _as_pillow(node: Node, axes: Sequence[int], sizes: Value | None, given: Value) -> Value:
+    """Resized by windows that grow where axes shrink, of which what is outside of an image does not count. Neither
+    `cube_coeff` nor where coordinates lie matters, and factors only give sizes."""
+    g = node.graph
+    if sizes is None:
+        lengths = c.cast(g, c.gather(g, c.shape_of(g, node[0]), c.integers(axes), 0), DType.FLOAT32)
+        sizes = c.floor(g, c.multiply(g, lengths, c.cast(g, given, DType.FLOAT32)))
+    op = Resample(tuple(axes), _PILLOW[node.text("mode")], cubic_coefficient=-0.5, exclude_outside=True,
+                  antialias=True, keeps=True)
+    return c.in_float32(g, lambda x: g.apply(op, x, c.cast(g, sizes, DType.INT64)), node[0])
 
 
 def _sized(g: Graph, op: Resample, x: Value, sizes: Value) -> Value:
