@@ -14,7 +14,7 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, Array, DType
 from circlet.runtime.ops.resample import Interpolation
-from circlet.runtime.ops.sample import GridSample, Outside, RoiAlign
+from circlet.runtime.ops.sample import GridSample, Outside, RegionMax, RoiAlign
 
 Taps = list[tuple[Array, Array, Array]]
 """Indices along one axis, their weights, and whether they lie inside of it, or the cells that they are for."""
@@ -98,9 +98,7 @@ def roi_align(node: Node[RoiAlign]) -> Step:
     op, x, boxes, numbers, out = node.op, node.input(0), node.input(1), node.input(2), node.out
 
     def step() -> None:
-        wrong = numbers[(numbers < 0) | (numbers >= len(x))]
-        if wrong.size:
-            raise ExecutionError(f"input 2: expected numbers of {len(x)} images, found {wrong[0]}")
+        _expect_images(numbers, len(x), 2)
         if out.size and 0 in x.shape[1:3]:
             raise ExecutionError("input 0 has no elements to sample")
         placed = boxes.astype(np.float32) * np.float32(op.scale) - np.float32(0.5 if op.is_half_pixel else 0)
@@ -113,6 +111,12 @@ def roi_align(node: Node[RoiAlign]) -> Step:
             np.copyto(out[k], total, casting="unsafe")
 
     return step
+
+
+def _expect_images(numbers: Array, count: int, place: int) -> None:
+    wrong = numbers[(numbers < 0) | (numbers >= count)]
+    if wrong.size:
+        raise ExecutionError(f"input {place}: expected numbers of {count} images, found {wrong[0]}")
 
 
 def _along(op: RoiAlign, cells: int, begin: np.float32, end: np.float32, length: int) -> Taps:
@@ -140,3 +144,21 @@ def _near(first: float, step: float, count: float, length: int) -> tuple[float, 
         return 0.0, count
     borders = sorted((edge - first) / step for edge in (-1.0, float(length)))
     return max(np.floor(borders[0]) - 1, 0.0), min(np.ceil(borders[1]) + 1, count)
+
+
+_WHOLE = (DType.INT32, DType.INT64)
+
+
+@rule(RegionMax, accepts=all_of(only(FLOATS), only(_WHOLE, 1), only(_WHOLE, 2), only(_WHOLE, 3)))
+def region_max(node: Node[RegionMax]) -> Step:
+    (x, numbers, rows, columns), out = (node.input(k) for k in range(4)), node.out
+
+    def step() -> None:
+        _expect_images(numbers, len(x), 1)
+        down, across = (np.clip(each, 0, size) for each, size in zip((rows, columns), x.shape[1:3], strict=True))
+        for box, row, column in np.ndindex(*out.shape[:3]):
+            (top, bottom), (left, right) = down[box, row], across[box, column]
+            cell = x[numbers[box], top:bottom, left:right]
+            out[box, row, column] = cell.max((0, 1)) if cell.shape[0] and cell.shape[1] else 0
+
+    return step

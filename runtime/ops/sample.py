@@ -73,3 +73,23 @@ class RoiAlign(Op):
             raise ShapeError(f"expected images (b, h, w, c), boxes (n, 4) and numbers (n,), found {x}, {boxes} and "
                              f"{numbers}")
         return ((boxes[0], self.rows, self.columns, x[3]),)
+
+
+@dataclass(frozen=True)
+class RegionMax(Op):
+    """The greatest elements of input 0 (b, h, w, c) in cells of the images that input 1 (n,) numbers: (n, r, k, c).
+
+    Input 2 (n, r, 2) and input 3 (n, k, 2) hold where cells begin and end along each axis; what is outside of
+    the image counts nothing, and a cell without elements is zero.
+    """
+
+    name: ClassVar[str] = "REGION_MAX"
+    inputs: ClassVar[Count] = exactly(4)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        x, numbers, rows, columns = (args[k].shape for k in range(4))
+        if len(x) != 4 or len(numbers) != 1 or any(len(each) != 3 or each[::2] != (*numbers, 2)
+                                                   for each in (rows, columns)):
+            raise ShapeError(f"expected images (b, h, w, c), numbers (n,), rows (n, r, 2) and columns (n, k, 2), found "
+                             f"{x}, {numbers}, {rows} and {columns}")
+        return ((numbers[0], rows[1], columns[1], x[3]),)

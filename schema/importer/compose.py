@@ -337,6 +337,11 @@ def shift(g: Graph, x: Value, amount: float) -> Value:
     return x if amount == 0 else add(g, x, like(amount, x))
 
 
+def rounded(g: Graph, x: Value) -> Value:
+    """The nearest whole numbers, away from zero where two are."""
+    return multiply(g, sign(g, x), floor(g, shift(g, absolute(g, x), 0.5)))
+
+
 def floor_divided(g: Graph, x: Value, by: int) -> Value:
     """The value by a number, rounded down."""
     return x if by == 1 else g.apply(elementwise.FloorDiv(), x, like(by, x))

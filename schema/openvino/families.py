@@ -19,6 +19,7 @@ from circlet.schema.openvino import pool as pool
 from circlet.schema.openvino import priors as priors
 from circlet.schema.openvino import recurrent as recurrent
 from circlet.schema.openvino import reduce as reduce
+from circlet.schema.openvino import regions as regions
 from circlet.schema.openvino import resize as resize
 from circlet.schema.openvino import search as search
 from circlet.schema.openvino import shape as shape

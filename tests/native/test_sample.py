@@ -11,7 +11,7 @@ import circlet
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.resample import Interpolation
-from circlet.runtime.ops.sample import GridSample, Outside, RoiAlign
+from circlet.runtime.ops.sample import GridSample, Outside, RegionMax, RoiAlign
 from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
 from tests.ops.test_resample import REGIONS, SAMPLES
@@ -54,6 +54,17 @@ def test_boxes(op: RoiAlign, sizes: tuple[int, int], channels: int, count: int, 
     corners = (places((count, 4), seed, special) * random.choice([1, 10, 1e6])).astype(np.float32)
     agree(applied(op), values((2, *sizes, channels), np.float32, seed, False), corners,
           random.integers(0, 2, count, np.int32))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.tuples(*[st.sampled_from([1, 2, 9])] * 2), st.sampled_from([1, 3, 17]), st.integers(0, 4), st.booleans(),
+       seeds)
+def test_greatest_in_cells(sizes: tuple[int, int], channels: int, count: int, special: bool, seed: int) -> None:
+    """Some have no elements, and some reach beyond the image."""
+    random = np.random.default_rng(seed)
+    rows, columns = (random.integers(-3, 12, (count, cells, 2), np.int32) for cells in (2, 3))
+    agree(applied(RegionMax()), values((2, *sizes, channels), np.float32, seed, special),
+          random.integers(0, 2, count, np.int32), rows, columns)
 
 
 @pytest.mark.parametrize("backend", ["cpu", "native"])

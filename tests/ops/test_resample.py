@@ -6,10 +6,11 @@ import numpy as np
 
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.resample import Aspect, Coordinates, Interpolation, Nearest, Resample
-from circlet.runtime.ops.sample import GridSample, Outside, RoiAlign
+from circlet.runtime.ops.sample import GridSample, Outside, RegionMax, RoiAlign
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
 
+NAN = np.nan
 ROW = [0.0, 1.0, 2.0, 3.0]
 TEN = np.arange(10, dtype=np.float32)
 THIRD = Resample((0,), coordinates=Coordinates.ASYMMETRIC, nearest=Nearest.FLOOR)
@@ -113,6 +114,29 @@ REGIONS = [
          error=r"expected images \(b, h, w, c\), boxes \(n, 4\)"),
 ]
 
+
+
+def spans(*bounds: int) -> Array:
+    return np.array(bounds, np.int32).reshape(1, -1, 2)
+
+
+NONE = np.zeros((0, 2, 2), np.int32)
+GREATEST = [
+    Case("cells", RegionMax(), [ROWS, FIRST, spans(0, 1, 1, 3), spans(0, 2, 2, 4)],
+         [[[[[1.0], [3.0]], [[9.0], [11.0]]]]]),
+    Case("outside", RegionMax(), [-ROWS, FIRST, spans(-5, 1, 2, 9), spans(-1, 9)], [[[[[0.0]], [[-8.0]]]]]),
+    Case("nothing", RegionMax(), [-ROWS - 1, FIRST, spans(1, 1, 2, 1, 7, 9), spans(0, 4)],
+         [np.zeros((1, 3, 1, 1), np.float32)]),
+    Case("not-a-number", RegionMax(), [np.full((1, 1, 2, 1), [[[NAN], [1]]], np.float32), FIRST, spans(0, 1),
+                                       spans(0, 2, 1, 2)], [[[[[NAN], [1.0]]]]]),
+    Case("none", RegionMax(), [ROWS, np.zeros(0, np.int64), NONE, NONE], [np.zeros((0, 2, 2, 1), np.float32)]),
+    Case("beyond", RegionMax(), [ROWS, FIRST + 1, spans(0, 1), spans(0, 1)], [[[[[0.0]]]]],
+         error="input 1: expected numbers of 1 images, found 1"),
+    Case("bounds", RegionMax(), [ROWS, FIRST, spans(0, 1)[..., :1], spans(0, 1)], [[[[[0.0]]]]],
+         error=r"rows \(n, r, 2\)"),
+]
+
 test_resample = case_test(CASES)
 test_sample = case_test(SAMPLES)
 test_regions = case_test(REGIONS)
+test_greatest = case_test(GREATEST)

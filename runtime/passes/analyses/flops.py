@@ -37,7 +37,7 @@ from circlet.runtime.ops import (
     updates,
 )
 from circlet.runtime.ops.resample import Interpolation, Resample
-from circlet.runtime.ops.sample import GridSample, RoiAlign
+from circlet.runtime.ops.sample import GridSample, RegionMax, RoiAlign
 
 Inputs: TypeAlias = "Sequence[Operand | None]"
 Rule: TypeAlias = "Callable[[Op, Inputs, Sequence[Operand]], int]"
@@ -371,6 +371,7 @@ RULES: Mapping[type[object], Rule] = {
     resize.ResizeNearestNeighbor: _nothing,
     Resample: _interpolation,
     GridSample: _interpolation,
+    RegionMax: _per_result(1, "a comparison; how many there are hangs on the cells"),
     RoiAlign: _regions,
     spectral.Rfft2D: _rfft2d,
     spectral.Dft: _dft,

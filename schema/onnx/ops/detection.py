@@ -6,7 +6,7 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import detection, sample
+from circlet.runtime.ops import detection, sample, unary
 from circlet.runtime.ops.resample import Interpolation
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
@@ -78,3 +78,25 @@ def roi_align(node: Node) -> Value:
                          frame == "half_pixel")
     g = node.graph
     return c.channels_first(g, g.apply(op, c.channels_last(g, node[0]), node[1], node[2]), 4)
+
+
+@rule("MaxRoiPool")
+def max_roi_pool(node: Node) -> Value:
+    """The greatest elements of cells of boxes (n, 5), each the number of an image and its corners, those at the end
+    inside; where cells lie is computed in float32, as ONNX Runtime does."""
+    g, (x, boxes), sizes, scale = node.graph, (node[0], node[1]), node.integers("pooled_shape"), node.number(
+        "spatial_scale", 1.0)
+    if node.rank() != 4 or node.dtype() is not DType.FLOAT32 or len(sizes) != 2:
+        node.unsupported("other than images of float32")
+    bounds = []
+    for axis, count in enumerate(sizes):
+        first, last = (c.rounded(g, c.scale(g, c.part(g, boxes, 2, 1, column, column + 1), scale))
+                       for column in (2 - axis, 4 - axis))
+        length = c.maximum(g, c.shift(g, c.subtract(g, last, first), 1), c.like(1, first))
+        size, cells = c.divide(g, length, c.like(count, length)), np.arange(count, dtype=np.float32)
+        begin, end = c.floor(g, c.multiply(g, constant(cells), size)), g.apply(
+            unary.Ceil(), c.multiply(g, constant(cells + 1), size))
+        bounds.append(c.concatenate(g, [c.unsqueeze(g, c.cast(g, c.add(g, each, first), DType.INT32), [2])
+                                        for each in (begin, end)], 2))
+    image = c.cast(g, c.reshape(g, c.part(g, boxes, 2, 1, 0, 1), [-1]), DType.INT32)
+    return c.channels_first(g, g.apply(sample.RegionMax(), c.channels_last(g, x), image, *bounds), 4)

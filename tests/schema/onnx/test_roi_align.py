@@ -46,6 +46,23 @@ def test_as_onnxruntime(opset: int, attributes: dict[str, Any], backend: str) ->
         np.testing.assert_allclose(session.run(given)["y"], peer.run(None, given)[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_greatest_as_onnxruntime(backend: str) -> None:
+    node = helper.make_node("MaxRoiPool", ["x", "boxes"], ["y"], pooled_shape=[3, 2], spatial_scale=0.5)
+    inputs = [helper.make_tensor_value_info("x", 1, ["b", 3, "h", "w"]),
+              helper.make_tensor_value_info("boxes", 1, ["n", 5])]
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", 1, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8).SerializeToString()
+    peer, session = inference(model), circlet.Session(circlet.load(model), backend=backend)
+    for count, height, width, boxes in LAYOUTS:
+        rng = np.random.default_rng(height)
+        corners = rng.uniform(-4, 2 * width, (boxes, 2))
+        of, ends = rng.integers(0, count, (boxes, 1)), corners + rng.uniform(0, 12, (boxes, 2))
+        given = {"x": rng.standard_normal((count, 3, height, width)).astype(np.float32),
+                 "boxes": np.concatenate([of, corners, ends], 1).astype(np.float32)}
+        np.testing.assert_array_equal(session.run(given)["y"], peer.run(None, given)[0])
+
+
 def test_refused() -> None:
     with pytest.raises(UnsupportedError, match="RoiAlign with mode 'max'"):
         circlet.load(content(16, sampling_ratio=2, mode="max"))

@@ -1,10 +1,11 @@
-"""Native rule of means of samples in boxes."""
+"""Native rules of means of samples, and of what is greatest, in boxes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import prod
+from math import inf, prod
+from typing import Any
 
 from llvmlite import ir
 
@@ -12,6 +13,7 @@ from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, extended
 from circlet.backends.native.rules.real.sample import expect_elements
@@ -19,10 +21,11 @@ from circlet.backends.native.rules.refusals import plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.sample import RoiAlign
+from circlet.runtime.ops.sample import RegionMax, RoiAlign
 from circlet.runtime.records import dataclass
 
 _FLOAT = DType.FLOAT32
+_WHOLE = (DType.INT32, DType.INT64)
 
 
 @nest(RoiAlign, all_of(plain, only((_FLOAT,)), only((_FLOAT,), 1)), frozenset({0, 1, 2}), is_last=True)
@@ -32,9 +35,7 @@ def roi_align(node: Node[RoiAlign], e: Emitter, sinks: tuple[Sink, ...]) -> None
     op, x, boxes, numbers, home = node.op, node.input(0), node.input(1), node.input(2), sinks[0].memory
     assert home is not None, "what is last has its memory"
     images, height, width, channels = x.shape
-    with rolled(e, node.shape[0]) as box:
-        image = Whole(e, extended(e, numbers.element(e, [box]), numbers.dtype))
-        expect(node, image.is_in(0, images - 1), f"input 2: expected numbers of {images} images, found {{}}", image)
+    _expect_images(node, numbers, images, 2)
     expect_elements(node, (height, width))
     with parallel_nest(e, node.shape[:3], 64 * prod(node.shape)) as (box, row, column):
         image = extended(e, numbers.element(e, [box]), numbers.dtype)
@@ -52,6 +53,50 @@ def roi_align(node: Node[RoiAlign], e: Emitter, sinks: tuple[Sink, ...]) -> None
                 for line, at, weight in corners:
                     total = e.intrinsic("fmuladd", x.element(e, [image, line, at, channel]), weight, total)
                 e.store(total, home, _FLOAT, place)
+
+
+@nest(RegionMax, all_of(plain, only((_FLOAT,)), *(only(_WHOLE, k) for k in (1, 2, 3))), frozenset({0, 1, 2, 3}),
+      is_last=True)
+def region_max(node: Node[RegionMax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (b, h, w, c), float32, numbers (n,), rows (n, r, 2) and columns (n, k, 2): (n, r, k, c). Loops over boxes
+    and cells, shared out, begin with what nothing is below, and compare the channels of each element."""
+    x, numbers, home = node.input(0), node.input(1), sinks[0].memory
+    assert home is not None, "what is last has its memory"
+    images, height, width, channels = x.shape
+    _expect_images(node, numbers, images, 1)
+    with parallel_nest(e, node.shape[:3], 16 * prod(node.shape)) as (box, row, column):
+        image = extended(e, numbers.element(e, [box]), numbers.dtype)
+        top, lines = _bounds(node, 2, [box, row], height)
+        left, places = _bounds(node, 3, [box, column], width)
+        count = (lines * places).register
+        begin = e.linear([box, row, column, e.number(0)], node.shape)
+        none = e.select(e.builder.icmp_signed(">", count, e.register(0)), e.constant(-inf, _FLOAT),
+                        e.constant(0, _FLOAT))
+        with independent(e, channels) as channel:
+            e.store(none, home, _FLOAT, e.builder.add(begin, channel))
+        with rolled(e, lines.register) as line, rolled(e, places.register) as place:
+            at = [image, e.builder.add(top.register, line), e.builder.add(left.register, place)]
+            with independent(e, channels) as channel:
+                own = e.builder.add(begin, channel)
+                so_far, each = e.load(home, _FLOAT, own), x.element(e, [*at, channel])
+                e.store(e.intrinsic("maximum", so_far, each, flags=("nsz",)), home, _FLOAT, own)
+
+
+def _bounds(node: Node[RegionMax], number: int, place: list[ir.Value], length: int) -> tuple[Whole, Whole]:
+    """Where a cell begins inside of an axis, and how many of its elements it has."""
+    e, given = node.function.e, node.input(number)
+    begin, end = (Whole(e, extended(e, given.element(e, [*place, e.number(k)]), given.dtype)) for k in range(2))
+    begin, end = (each.at_least(0).at_most(length) for each in (begin, end))
+    return begin, (end - begin).at_least(0)
+
+
+def _expect_images(node: Node[Any], numbers: Value, images: int, place: int) -> None:
+    """Leaves the function unless each number is that of an image."""
+    e = node.function.e
+    with rolled(e, node.shape[0]) as box:
+        image = Whole(e, extended(e, numbers.element(e, [box]), numbers.dtype))
+        expect(node, image.is_in(0, images - 1), f"input {place}: expected numbers of {images} images, found {{}}",
+               image)
 
 
 @dataclass(frozen=True, eq=False)
