@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import matmul, sample
+from circlet.runtime.ops import comparison, matmul, reduce, sample
 from circlet.runtime.ops.resample import Interpolation
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
@@ -15,50 +15,53 @@ from circlet.schema.importer.graph import Graph, Value, constant
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Where windows would be, and their elements, along both axes of an image."""
+class Windows:
+    """How windows slide over height and width, and what they have in common."""
 
-    size: Sequence[int]
-    stride: Sequence[int]
-    dilation: Sequence[int]
-    before: Sequence[int]
-    """Elements around the image, in front."""
-
-
-@dataclass(frozen=True, eq=False)
-class Deformed:
-    """What is convolved, float32."""
-
-    x: Value
-    """(n, c, h, w)."""
-    weights: Value
-    """(o, c / groups, kh, kw), of a known shape."""
-    offsets: Value
-    """(n, parts kh kw 2, oh, ow): how far each element is moved, down and to the right."""
-    mask: Value | None
-    """(n, parts kh kw, oh, ow): by what it is multiplied."""
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+    """Padding above and on the left."""
     groups: int
+    """Of channels, each with filters of its own."""
     parts: int
-    """Into which channels fall that share offsets."""
+    """Of channels, each with offsets of its own."""
+    is_cut: bool = False
+    """Places before the first element and behind the last one count nothing, or else as much as is left of them between
+    these and zeros; behind the last one, up to its edge, is that one."""
 
 
-def deformed(g: Graph, given: Deformed, grid: Grid) -> Value:
-    """Each channel is sampled where the windows' elements are moved to, zeros being outside, and the samples are
-    multiplied as windows are: (n, oh, ow, o); by Dai et al. 2017, "Deformable Convolutional Networks", and Zhu et al.
-    2019."""
-    (outputs, depth, *size), parts, groups = given.weights.shape or (), given.parts, given.groups
-    taps, channels = size[0] * size[1], depth * groups
-    counts = [c.dimension(g, given.offsets, axis) for axis in (2, 3)]
-    found = g.apply(sample.GridSample(Interpolation.LINEAR, is_index=True), _by_part(g, given.x, channels, parts),
-                    _places(g, grid, given.offsets, counts))
-    if given.mask is not None:
-        found = c.multiply(g, found, _in_rows(g, _behind(g, given.mask, [taps, 1], counts), counts, [taps, 1]))
-    samples = _beside(g, found, [parts, taps, channels // parts], [taps, groups, depth], counts)
-    filters = c.transpose(g, c.reshape(g, given.weights, [groups, outputs // groups, depth, taps]), [0, 3, 2, 1])
-    filters = c.reshape(g, filters, [groups, taps * depth, outputs // groups])
-    total = g.apply(matmul.BatchMatMul(), samples, filters)
+def deformed(g: Graph, x: Value, weights: Value, offsets: Value, mask: Value | None, found: Windows) -> Value:
+    """Of images (n, c, h, w), filters (o, c / groups, kh, kw), offsets (n, parts kh kw 2, rows, columns), and maybe a
+    mask (n, parts kh kw, rows, columns), (n, rows, columns, o): each channel is sampled where the windows' elements are
+    moved to (Dai et al. 2017, "Deformable Convolutional Networks"; Zhu et al. 2019), and the samples are multiplied as
+    windows are. The shape of the filters is known."""
+    outputs, depth = (weights.shape or ())[:2]
+    groups, parts, taps = found.groups, found.parts, found.size[0] * found.size[1]
+    channels = groups * depth
+    counts = [c.dimension(g, offsets, axis) for axis in (2, 3)]
+    places = _places(g, offsets, found, counts)
+    outside = sample.Outside.BORDER if found.is_cut else sample.Outside.ZEROS
+    samples = g.apply(sample.GridSample(Interpolation.LINEAR, outside, is_index=True), _by_part(g, x, channels, parts),
+                      places)
+    if found.is_cut:
+        samples = c.select(g, _inside(g, x, places), samples, c.like(0, samples))
+    if mask is not None:
+        samples = c.multiply(g, samples, _in_rows(g, _behind(g, mask, [taps, 1], counts), counts, [taps, 1]))
+    beside = _beside(g, samples, [parts, taps, channels // parts], [taps, groups, depth], counts)
+    filters = c.transpose(g, c.reshape(g, weights, [groups, outputs // groups, depth, taps]), [0, 3, 2, 1])
+    total = g.apply(matmul.BatchMatMul(), beside, c.reshape(g, filters, [groups, taps * depth, outputs // groups]))
     return c.reshape_to(g, c.transpose(g, total, [0, 2, 1, 3]), c.concatenate(g, [
         c.integers([-1]), *counts, c.integers([outputs])]))
+
+
+def _inside(g: Graph, x: Value, places: Value) -> Value:
+    """Which places (..., 2) lie on the images, (..., 1)."""
+    last = c.cast(g, c.concatenate(g, [c.dimension(g, x, 3), c.dimension(g, x, 2)]), DType.FLOAT32)
+    is_in = g.apply(comparison.LogicalAnd(), g.apply(comparison.GreaterEqual(), places, c.like(0, places)),
+                    c.less(g, places, last))
+    return g.apply(reduce.ReduceAll(keep_dims=True), is_in, c.axes_of([3]))
 
 
 def _by_part(g: Graph, x: Value, channels: int, parts: int) -> Value:
@@ -67,19 +70,19 @@ def _by_part(g: Graph, x: Value, channels: int, parts: int) -> Value:
     return c.channels_last(g, x if parts == 1 else c.reshape_to(g, x, split), 4)
 
 
-def _places(g: Graph, grid: Grid, offsets: Value, counts: Sequence[Value]) -> Value:
+def _places(g: Graph, offsets: Value, found: Windows, counts: Sequence[Value]) -> Value:
     """Which elements of the image those of all windows are: (n parts, rows, columns taps, 2), columns first."""
-    steps_of, size = [], grid.size
+    grid = []
     for axis, count in enumerate(counts):
-        along = np.arange(size[axis], dtype=np.float32) * grid.dilation[axis] - grid.before[axis]
-        first = np.repeat(along, size[1]) if axis == 0 else np.tile(along, size[0])
-        steps = c.scale(g, c.cast(g, c.counted(g, c.reshape(g, count, [])), DType.FLOAT32), float(grid.stride[axis]))
+        along = np.arange(found.size[axis], dtype=np.float32) * found.dilation[axis] - found.before[axis]
+        first = np.repeat(along, found.size[1]) if axis == 0 else np.tile(along, found.size[0])
+        steps = c.scale(g, c.cast(g, c.counted(g, c.reshape(g, count, [])), DType.FLOAT32), float(found.stride[axis]))
         pair = np.stack([first, 0 * first] if axis == 0 else [0 * first, first], -1)
         unit = np.array([[1, 0]] if axis == 0 else [[0, 1]], np.float32)
-        steps_of.append(c.add(g, constant(pair), c.multiply(g, c.reshape(
+        grid.append(c.add(g, constant(pair), c.multiply(g, c.reshape(
             g, steps, [-1, 1, 1, 1] if axis == 0 else [-1, 1, 1]), constant(unit))))
     sizes = [len(first), 2]
-    placed = c.add(g, _behind(g, offsets, sizes, counts), c.add(g, *steps_of))
+    placed = c.add(g, _behind(g, offsets, sizes, counts), c.add(g, *grid))
     return _in_rows(g, c.gather(g, placed, constant(np.array([1, 0], np.int64)), 4), counts, sizes)
 
 

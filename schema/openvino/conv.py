@@ -11,7 +11,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType, Padding, Shape
 from circlet.runtime.ops import conv, pad
 from circlet.schema.importer import compose as c
-from circlet.schema.importer.deform import Deformed, Grid, deformed
+from circlet.schema.importer.deform import Windows, deformed
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 from circlet.schema.openvino.windows import Axis, axes_of, flat, padded, padding_of
@@ -75,6 +75,28 @@ def _sliding(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], groups: in
         return g.apply(op, x, c.transpose(g, filter, (1, 2, 3, 0)), bias)
     op = conv.Conv2D(padding, strides[1], strides[0], dilation_w_factor=dilations[1], dilation_h_factor=dilations[0])
     return g.apply(op, x, c.transpose(g, filter, (0, 2, 3, 1)), bias)
+
+
+@layer("DeformableConvolution")
+def deformable(node: Node) -> Value:
+    """Of images, offsets, filters and maybe a mask: what lies outside of the images is zero. It is mixed with what is
+    at their border with `bilinear_interpolation_pad` alone."""
+    filter, axes = node.static(2), axes_of(node, node.static(2)[2:])
+    groups, parts = node.integer("group", 1), node.integer("deformable_group", 1)
+    if node.rank(0) != 4 or len(filter) != 4 or filter[0] % groups or (
+            node.shape(0)[1] not in (-1, filter[1] * groups)):
+        raise node.refusal(f"other than images of {filter[1] * groups} channels with filters of {groups} groups, "
+                           f"{node.shape(0)} and {filter}")
+    if any(axis.is_told for axis in axes):
+        raise node.refusal("padding that hangs on lengths that are not known before the model runs")
+    strides, dilations, before = zip(*((axis.stride, axis.dilation, axis.before) for axis in axes), strict=True)
+    found = Windows(filter[2:], strides, dilations, before, groups, parts,
+                    not node.flag("bilinear_interpolation_pad", False))
+    return c.in_float32(node.graph, lambda *given: _deformed(node.graph, found, *given), *node.required)
+
+
+def _deformed(g: Graph, found: Windows, x: Value, offsets: Value, filter: Value, mask: Value | None = None) -> Value:
+    return c.channels_first(g, deformed(g, x, filter, offsets, mask, found), 4)
 
 
 MOST_GROUPS = 1 << 12
@@ -189,22 +211,3 @@ def _full(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], extra: Sequen
     result = g.apply(op, shape, c.transpose(g, filter, (1, 2, 3, 0)), x)
     beyond = [Axis(-1, 1, after=more - most) for more, most in zip(extra, within, strict=True)]
     return padded(g, result, beyond)
-
-
-@layer("DeformableConvolution", since=8)
-def deformable(node: Node) -> Value:
-    """Convolution of images whose windows' elements input 1 moves, and the mask in input 3, if there is one, weighs."""
-    g, shape = node.graph, node.static(2)
-    if len(shape) != 4 or node.rank(0) != 4 or not node.flag("bilinear_interpolation_pad", False):
-        raise node.refusal("other than images, or without zeros around them")
-    groups = node.integer("group", 1)
-    axes = axes_of(node, shape[2:])
-    if any(axis.is_told for axis in axes):
-        raise node.refusal("auto_pad with strides of a length that is not known before the model runs")
-    grid = Grid(shape[2:], *([getattr(axis, name) for axis in axes] for name in ("stride", "dilation", "before")))
-
-    def convolved(x: Value, offsets: Value, weights: Value, mask: Value | None = None) -> Value:
-        given = Deformed(x, weights, offsets, mask, groups, node.integer("deformable_group", 1))
-        return c.channels_first(g, deformed(g, given, grid), 4)
-
-    return c.in_float32(g, convolved, *node.required)

@@ -57,6 +57,10 @@ def to_twice(mode: str) -> Formula:
     return write
 
 
+def moved(filter: tuple[int, ...], *options: object, **names: Any) -> Formula:
+    return lambda x, offsets: opset8.deformable_convolution(x, offsets, const(draw(*filter)), *options, **names)
+
+
 CONVOLUTIONS = [
     Case("plain", conv((4, 3, 3, 3), ONE, [0, 0], [0, 0], ONE), [IMAGE], tolerance=SMALL),
     Case("padded", conv((4, 3, 3, 3), [2, 1], [1, 0], [1, 2], [1, 2]), [IMAGE], tolerance=SMALL),
@@ -73,6 +77,18 @@ CONVOLUTIONS = [
     Case("groups", group((2, 3, 2, 3, 3), ONE), [draw(1, 4, 5, 5)], tolerance=SMALL),
     Case("depthwise", group((4, 2, 1, 3, 3), ONE), [draw(1, 4, 5, 5)], tolerance=SMALL),
     Case("depthwise_sequence", group((4, 1, 1, 3), [1]), [draw(1, 4, 5)], tolerance=SMALL),
+    Case("deformable", moved((4, 3, 3, 2), [1, 2], ONE, [0, 1], [2, 1]), [IMAGE, 2 * draw(2, 12, 4, 4)],
+         tolerance=SMALL),
+    Case("deformable_padded", moved((2, 3, 3, 3), ONE, ONE, ONE, ONE, bilinear_interpolation_pad=True),
+         [IMAGE, 2 * draw(2, 18, 7, 6)], tolerance=SMALL),
+    Case("deformable_groups", moved((4, 2, 2, 2), ONE, [0, 0], [0, 0], ONE, group=2, deformable_group=4),
+         [draw(2, 4, 5, 6), draw(2, 32, 4, 5)], tolerance=SMALL),
+    Case("deformable_masked", lambda x, offsets, mask: opset8.deformable_convolution(
+        x, offsets, const(draw(2, 3, 2, 2)), ONE, [0, 0], [0, 0], ONE, mask), [
+            IMAGE, draw(2, 8, 6, 5), draw(2, 4, 6, 5)], tolerance=SMALL),
+    Case("deformable_1", lambda x, offsets: opset1.deformable_convolution(
+        x, offsets, const(draw(2, 3, 2, 2)), ONE, [0, 0], [0, 0], ONE, "same_lower"), [IMAGE, draw(2, 8, 7, 6)],
+         tolerance=SMALL),
     Case("transposed", spread((3, 4, 3, 3), ONE), [IMAGE], tolerance=SMALL),
     Case("transposed_padded", spread((3, 4, 3, 3), [2, 2], pads_begin=ONE, pads_end=ONE, output_padding=ONE), [IMAGE],
          tolerance=SMALL),
