@@ -85,6 +85,10 @@ def _resized(op: Resample, x: Array, number: int, axis: _Axis, places: Numbers) 
     return reduce(np.add, parts)
 
 
+_FAR = 4
+"""How far from all elements none of them counts for what is between others."""
+
+
 def _weights(op: Resample, axis: _Axis, places: Numbers) -> tuple[npt.NDArray[np.int64], Numbers]:
     """The elements that each one of the result is made of, before they are moved inside, and what these count:
     (size, taps) each."""
@@ -92,6 +96,7 @@ def _weights(op: Resample, axis: _Axis, places: Numbers) -> tuple[npt.NDArray[np
     scale = float(min(axis.factor, scale)) if op.antialias else scale
     first = int(np.floor(-reach / scale)) + 1
     steps = np.arange(first, 2 - first)
+    places = places if op.antialias else np.clip(places, -_FAR, axis.length + _FAR)
     base = np.ceil(places)[:, None] - 1
     distance = (steps - (places[:, None] - base)) * scale
     cubic = op.interpolation is Interpolation.CUBIC

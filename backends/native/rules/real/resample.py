@@ -87,6 +87,13 @@ class _Axis:
         several = b.icmp_signed(">", self.e.number(self.size), self.e.number(1))
         return b.select(several, b.fadd(b.fmul(begin, last), along), middle)
 
+    def near(self, place: ir.Value) -> ir.Value:
+        """A place, or one that is as well outside of the elements and not far from them, so that others can be counted
+        from it; not a number is none."""
+        b, low, high = self.b, self.number(-_FAR), self.b.fadd(self.length, self.number(_FAR))
+        found = b.select(b.fcmp_ordered("<", place, low), low, place)
+        return b.select(b.fcmp_ordered(">", place, high), high, found)
+
     def is_outside(self, place: ir.Value) -> ir.Value:
         """Whether a place, or an index as a float, is beyond the elements, or none."""
         return self.b.or_(self.b.fcmp_unordered("<", place, self.number(0)),
@@ -113,6 +120,8 @@ _NEAREST: Mapping[Nearest, tuple[str, float]] = {
     Nearest.CEIL: ("ceil", 0.0),
 }
 """How a place is rounded, and what is added before."""
+_FAR = 4
+"""How far from all elements none of them counts for what is between others."""
 _STEPS: Mapping[Interpolation, range] = {Interpolation.LINEAR: range(2), Interpolation.CUBIC: range(-1, 3)}
 """Which elements one between others is made of, from the one before it on."""
 
@@ -376,6 +385,7 @@ def _written(node: Node[Resample], axis: _Axis) -> _Along:
             rounding, more = _NEAREST[node.op.nearest]
             _put(e, taps[0].index, k, _inside(axis, e.intrinsic(rounding, e.builder.fadd(place, axis.number(more)))))
         else:
+            place = axis.near(place)
             before = axis.less_one(e.intrinsic("ceil", place))
             indices = [e.builder.fadd(before, axis.number(step)) for step in steps]
             for tap, index, weight in zip(taps, indices, _weights(node.op, axis, place, indices), strict=True):
