@@ -1,9 +1,11 @@
-"""Sums of rows of a table."""
+"""Rows of a table, summed or compared."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import comparison, elements
+from circlet.runtime.ops import comparison, elements, reduce, segment
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
 from circlet.schema.openvino.rules import Node, layer
@@ -57,3 +59,23 @@ def _summed(node: Node, bags: Value, count: Value, default: int) -> Value:
     zero = c.like(0, table)
     other = c.select(g, c.trailing(g, is_named, node.rank(0) - 1), other, zero)
     return c.select(g, is_empty, other, sums)
+
+
+@layer("SegmentMax", since=16)
+def segment_max(node: Node) -> Value:
+    """The greatest of the rows that carry the same number in input 1, for as many numbers as input 2 says, or as there
+    are; without a row zero, or the least number of the type."""
+    g, (x, numbers), kind = node.graph, (node[0], c.cast(node.graph, node[1], DType.INT32)), node[0].dtype
+    least = node.choice("fill_mode", {"zero": False, "lowest": True})
+    given = node.get(2)
+    top = c.reshape(g, c.shift(g, g.apply(reduce.ReduceMax(), numbers, c.axes_of([0])), 1), [])
+    count = top if given is None else c.cast(g, c.reshape(g, given, []), DType.INT32)
+    own = numbers if given is None else c.select(g, c.less(g, numbers, count), numbers, c.like(-1, numbers))
+    found = c.in_float32(g, lambda y: g.apply(segment.UnsortedSegmentMax(), y, own, count), x)
+    if least and kind is not DType.FLOAT16:
+        return found
+    rows = c.counted(g, count)
+    is_met = c.equal(g, c.unsqueeze(g, rows, [1]), c.unsqueeze(g, own, [0]))
+    has_any = c.trailing(g, g.apply(reduce.ReduceAny(), is_met, c.axes_of([1])), node.rank(0) - 1)
+    blank = c.like(float(np.finfo(np.float16).min) if least else 0, found)
+    return c.select(g, has_any, found, blank)

@@ -2,6 +2,7 @@
 
 from circlet.schema.openvino import activation as activation
 from circlet.schema.openvino import adaptive as adaptive
+from circlet.schema.openvino import columns as columns
 from circlet.schema.openvino import controlflow as controlflow
 from circlet.schema.openvino import conv as conv
 from circlet.schema.openvino import decode as decode
@@ -17,6 +18,7 @@ from circlet.schema.openvino import matmul as matmul
 from circlet.schema.openvino import normalize as normalize
 from circlet.schema.openvino import pool as pool
 from circlet.schema.openvino import priors as priors
+from circlet.schema.openvino import random as random
 from circlet.schema.openvino import recurrent as recurrent
 from circlet.schema.openvino import reduce as reduce
 from circlet.schema.openvino import regions as regions

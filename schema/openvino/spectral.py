@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.runtime.ops import spectral
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops import layout, spectral
 from circlet.schema.importer import compose as c
-from circlet.schema.importer.graph import Value, constant
+from circlet.schema.importer.columns import Axis, overlapped
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.importer.spectral import MOST_WEIGHTS, filters, spectra
+from circlet.schema.openvino.matmul import matrix_product
 from circlet.schema.openvino.rules import Node, layer
 
 Lengths = Sequence["int | None"]
@@ -91,3 +94,70 @@ def stft(node: Node) -> Value:
         return found if rank == 2 else c.squeeze(g, found, [0])
 
     return c.in_float32(g, transformed, node[0])
+
+
+@layer("ISTFT", since=16)
+def istft(node: Node) -> Value:
+    """The signals (n, l), or (l,), of spectra (n, bins, frames, 2): frames are added, with a window that is constant,
+    and divided by the sum of its squares; signals are as long as input 4 says, filled up with zeros."""
+    g, rank, window = node.graph, node.rank(0), node[1].data
+    size, step = node.value(2, "frame_size"), node.value(3, "frame_step")
+    if window is None:
+        raise node.refusal("a window that is not constant")
+    if rank not in (3, 4) or window.ndim != 1 or not 0 < len(window) <= size or step < 1:
+        raise node.error(f"expected spectra of rank 3 or 4, a window of at most frame_size {size} and a positive step, "
+                         f"found rank {rank}, shape {window.shape} and {step}")
+    before = (size - len(window)) // 2
+    weights = np.pad(window.astype(np.float32), (before, size - len(window) - before))
+    bins = size // 2 + 1
+    if node.shape(0)[-3] not in (-1, bins):
+        raise node.error(f"expected {bins} bins of frames of {size}, found {node.shape(0)[-3]}")
+    if 2 * bins * size > MOST_WEIGHTS:
+        raise node.refusal(f"frames of {size}")
+    back = _from_bins(weights * np.sqrt(size) if node.flag("normalized", False) else weights)
+    margin = size // 2 if node.flag("center", False) else 0
+
+    def signal(x: Value) -> Value:
+        frames = c.transpose(g, x if rank == 4 else c.unsqueeze(g, x, [0]), (0, 2, 1, 3))
+        flat = c.reshape_to(g, frames, c.concatenate(g, [c.dims(g, frames, 0, 2), c.integers([2 * bins])]))
+        found = _added(g, matrix_product(g, flat, constant(back)), weights, step)
+        whole = _as_long(node, found, margin)
+        return whole if rank == 4 else c.squeeze(g, whole, [0])
+
+    return c.in_float32(g, signal, node[0])
+
+
+def _added(g: Graph, frames: Value, window: Array, step: int) -> Value:
+    """Frames (n, frames, l) that were multiplied by a window, so far apart, as signals: their sums by those of the
+    squares of the window, zero where there is none."""
+    count, size = c.dimension(g, frames, 1), len(window)
+    axis = Axis(c.shift(g, c.scale(g, count, step), size - step), size, step, 1, 0, 0)
+    squares = c.broadcast_to(g, constant((window * window).reshape(1, 1, 1, size, 1)), c.concatenate(g, [
+        c.integers([1, 1]), count, c.integers([size, 1])]))
+    moved = c.unsqueeze(g, c.unsqueeze(g, frames, [3]), [1])
+    total, norm = (c.squeeze(g, overlapped(g, each, axis), [1, 3]) for each in (moved, squares))
+    is_none = c.equal(g, norm, c.like(0, norm))
+    return c.select(g, is_none, c.like(0, total), c.divide(g, total, c.select(g, is_none, c.like(1, norm), norm)))
+
+
+def _from_bins(window: Array) -> Array:
+    """What each part of each bin is multiplied by for each number of a frame, with a window: (2 bins, l)."""
+    length = len(window)
+    bins = np.arange(length // 2 + 1)
+    angles = 2 * np.pi / length * (bins[:, None] * np.arange(length) % length)
+    share = np.where((bins == 0) | (2 * bins == length), 1, 2)[:, None] / length
+    parts = np.stack([share * np.cos(angles), -share * np.sin(angles)], 1)
+    return (parts.reshape(-1, length) * window).astype(np.float32)
+
+
+def _as_long(node: Node, x: Value, margin: int) -> Value:
+    """Signals (n, l) without a margin on both sides, or from behind it as long as input 4 says."""
+    g, wanted = node.graph, node.get(4)
+    if wanted is None:
+        return c.cut(g, x, 2, 1, margin, margin) if margin else x
+    size = c.reshape(g, c.cast(g, wanted, DType.INT64), [1])
+    cut = c.cut(g, x, 2, 1, margin, 0) if margin else x
+    missing = c.maximum(g, c.subtract(g, size, c.dimension(g, cut, 1)), c.integers([0]))
+    zeros = c.fill(g, c.concatenate(g, [c.dimension(g, x, 0), missing]), c.like(0, x))
+    return g.apply(layout.Slice(), c.concatenate(g, [cut, zeros], 1), c.integers([0, 0]), c.concatenate(g, [
+        c.integers([-1]), size]))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.schema.openvino.models import Case, check, const, draw, f32, i32, i64, op
 
-opset15 = pytest.importorskip("openvino.opset15")
+opset15, opset16 = (pytest.importorskip(f"openvino.opset{k}") for k in (15, 16))
 X = draw(2, 3, 4)
 WHOLE = np.random.default_rng(0).integers(-9, 9, (3, 4))
 PLACES = np.array([[0, 1], [1, 2], [0, 1]], i64)
@@ -49,10 +49,18 @@ SCATTERS = [
            [draw(6, 3), np.array([0, 5, 5, 1, 2, 3], i32), *([draw(6)] if weighted else [])],
            dynamic=not weighted) for weighted in (False, True)),
 ]
+NUMBERS = np.array([0, 0, 2, 2, 2, 5], i32)
+SEGMENTS = [
+    *(Case(f"segment_max_{mode}_{count}", lambda x, n, mode=mode, count=count: opset16.segment_max(
+        x, n, None if count is None else const(np.array(count, i32)), fill_mode=mode), [x, NUMBERS])
+      for mode in ("ZERO", "LOWEST") for count in (None, 3, 8) for x in (draw(6, 3),)),
+    Case("segment_max_integers", lambda x, n: opset16.segment_max(x, n, fill_mode="ZERO"),
+         [np.arange(-6, 0).astype(i32), NUMBERS]),
+]
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("cases", [SEARCHES, SCATTERS], ids=["searches", "scatters"])
+@pytest.mark.parametrize("cases", [SEARCHES, SCATTERS, SEGMENTS], ids=["searches", "scatters", "segments"])
 def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
     check(tmp_path, cases, dynamic)
 

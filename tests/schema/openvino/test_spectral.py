@@ -12,7 +12,7 @@ import pytest
 import circlet
 from tests.schema.openvino.models import Array, Case, check, const, draw, op, run_openvino, same, save
 
-opset15 = pytest.importorskip("openvino.opset15")
+opset15, opset16 = (pytest.importorskip(f"openvino.opset{k}") for k in (15, 16))
 X, PAIRS = draw(2, 5, 8), draw(2, 5, 8, 2)
 SIGNAL, WINDOW = draw(2, 50), np.hanning(12).astype(np.float32)
 
@@ -28,6 +28,24 @@ CASES = [
            [SIGNAL]) for turned in (False, True)),
     Case("stft_of_one", lambda x: opset15.stft(x, const(WINDOW[:5]), const(9), const(4), False), [SIGNAL[0]]),
 ]
+
+BINS = draw(2, 9, 7, 2)
+SIGNALS = [
+    *(Case(f"istft_{centered}_{normal}", lambda x, centered=centered, normal=normal: opset16.istft(
+        x, const(0.1 + WINDOW), const(16), const(5), centered, normal), [BINS])
+      for centered in (False, True) for normal in (False, True)),
+    *(Case(f"istft_of_{length}_{centered}", lambda x, length=length, centered=centered: opset16.istft(
+        x, const(0.1 + WINDOW), const(16), const(4), centered, False, const(length)), [BINS])
+      for length in (20, 60) for centered in (False, True)),
+    Case("istft_of_one", lambda x: opset16.istft(x, const(0.1 + WINDOW), const(16), const(16), False, False),
+         [BINS[0]]),
+]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("case", SIGNALS, ids=lambda case: case.id)
+def test_signals_as_openvino(tmp_path: Path, case: Case, dynamic: bool) -> None:
+    check(tmp_path, [case], dynamic)
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
