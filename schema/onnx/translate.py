@@ -25,7 +25,8 @@ FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 """What Python and numpy raise about values that no well-formed model holds."""
 MISFIT = "the inputs and attributes do not fit the operator or each other"
 """What a message says then; the cause of the error has Python's own words."""
-WIDENS = frozenset({"Cast", "DequantizeLinear", "com.microsoft.DequantizeLinear"})
+WIDENS = frozenset({"Cast", "DequantizeLinear", "QuantizeLinear", "com.microsoft.DequantizeLinear",
+                    "com.microsoft.QuantizeLinear"})
 """The operators that take constants that are held in wider types than they have."""
 MOST_NESTED = 64
 """How deeply functions may call functions."""

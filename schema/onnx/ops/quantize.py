@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import TensorProto
 
-from circlet.runtime.ir.types import INTEGERS, DType
+from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
 from circlet.runtime.ops import comparison, elementwise, quantize, reduce, shape, unary
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.fold import LARGEST
-from circlet.schema.importer.graph import Graph, Value, constant
+from circlet.schema.importer.graph import Graph, Narrow, Value, constant, type_text
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.layout import cropped
 from circlet.schema.onnx.ops.matmul import product_of_stored
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.scope import Dequantized
-from circlet.schema.onnx.types import dtype_of
+from circlet.schema.onnx.types import NARROW, dtype_of
 
 
 @rule("Cast")
@@ -97,6 +98,9 @@ def stored(graph: Graph, real: Value, zero: Value | None, dtype: DType) -> Value
 @rule("QuantizeLinear", since=10)
 def quantize_linear(node: Node) -> Value:
     graph, zero = node.graph, node.get(2)
+    narrow = _narrow_result(node)
+    if narrow is not None:
+        return _quantized_now(node, narrow)
     dtype = DType.UINT8 if zero is None else zero.dtype
     if node.integer("output_dtype", 0):
         dtype = dtype_of(node.integer("output_dtype"))
@@ -104,6 +108,38 @@ def quantize_linear(node: Node) -> Value:
         node.unsupported(f"element type {dtype.value} of the result")
     x, scale = (c.cast(graph, each, DType.FLOAT32) for each in (node[0], _fitted(node, node[1])))
     return stored(graph, c.divide(graph, x, scale), None if zero is None else _fitted(node, zero), dtype)
+
+
+def _narrow_result(node: Node) -> Narrow | None:
+    """The type of the result, if constants alone have it."""
+    zero, number = node.get(2), node.integer("output_dtype", 0)
+    if zero is not None and zero.narrow is not None:
+        return zero.narrow
+    return NARROW.get(TensorProto.DataType.Name(number)) if number in TensorProto.DataType.values() else None
+
+
+def _quantized_now(node: Node, narrow: Narrow) -> Value:
+    """A constant as integers of few bits, rounded with halves to even."""
+    bits = narrow.name.removeprefix("U").removeprefix("INT")
+    x, scale, zero = (node.known(k) for k in range(3))
+    if not bits.isdecimal() or x is None or scale is None or (zero is None and node.get(2) is not None):
+        node.unsupported(f"element type {type_text(narrow)} of a result that is not constant")
+    found = np.rint(np.divide(x, _spread(node, scale, x.shape), dtype=np.float32))
+    if zero is not None:
+        found = found + _spread(node, zero, x.shape)
+    least = 0 if narrow.name.startswith("U") else -(1 << int(bits) - 1)
+    return constant(found.clip(least, least + (1 << int(bits)) - 1).astype(narrow.held.numpy), narrow)
+
+
+def _spread(node: Node, parameter: Array, shape: Shape) -> Array:
+    """Constant scales or zero points as `_fitted` has them, float32."""
+    block, axis, found = node.integer("block_size", 0), node.integer("axis", 1), parameter.astype(np.float32)
+    if block:
+        return np.repeat(found, block, axis).take(np.arange(shape[axis]), axis)
+    if found.size == 1:
+        return found.reshape(())
+    along = axis % len(shape)
+    return found.reshape([-1 if k == along else 1 for k in range(len(shape))])
 
 
 @rule("com.microsoft.DequantizeLinear")
