@@ -12,6 +12,7 @@ from circlet.schema.openvino import einsum as einsum
 from circlet.schema.openvino import elementwise as elementwise
 from circlet.schema.openvino import embedding as embedding
 from circlet.schema.openvino import index as index
+from circlet.schema.openvino import inverse as inverse
 from circlet.schema.openvino import layout as layout
 from circlet.schema.openvino import loops as loops
 from circlet.schema.openvino import matmul as matmul
