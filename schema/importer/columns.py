@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ops import elementwise, layout, pad
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
@@ -32,6 +33,10 @@ class Axis:
         return c.add(g, g.apply(elementwise.FloorDiv(), last, c.integers([self.step])), c.integers([1]))
 
 
+MOST_PARTS = 1 << 12
+"""As long as a step that a window has, each of which is a slice of its own: a choice."""
+
+
 def images_of(g: Graph, x: Value, axes: Sequence[Axis]) -> Value:
     """Of windows (n, c size, count) the images (n, c, ...) that these are columns of, with sums where they overlap."""
     counts, sizes = [each.count(g) for each in axes], [each.size for each in axes]
@@ -53,8 +58,11 @@ def product_of(g: Graph, numbers: Sequence[Value]) -> Value:
 
 def overlapped(g: Graph, x: Value, axis: Axis) -> Value:
     """Of windows (a, b, count, size, t) the sums (a, b, length, t), by parts as long as a step."""
-    x, size = _spread(g, x, axis), axis.dilation * (axis.size - 1) + 1
+    size = axis.dilation * (axis.size - 1) + 1
     parts = -(-size // axis.step)
+    if parts > MOST_PARTS:
+        raise UnsupportedError(f"windows of {size} that are {axis.step} apart (at most {MOST_PARTS} times as long)")
+    x = _spread(g, x, axis)
     x = _surrounded(g, x, 3, 0, parts * axis.step - size)
     moved = [_surrounded(g, c.part(g, x, 5, 3, k * axis.step, (k + 1) * axis.step), 2, k, parts - 1 - k)
              for k in range(parts)]

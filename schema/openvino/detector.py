@@ -32,7 +32,11 @@ def detection_output(node: Node) -> Value:
     (1, 1, rows, 7) by image, class and score; behind them a row whose image is -1, and zeros."""
     if len(node) != 3 or node.flag("decrease_label_id", False):
         raise node.refusal("an objectness score, or decrease_label_id")
-    g, (offsets, scores, priors) = node.graph, node.exactly(3)
+    return c.in_float32(node.graph, lambda *given: _detections(node, *given), *node.exactly(3))
+
+
+def _detections(node: Node, offsets: Value, scores: Value, priors: Value) -> Value:
+    g = node.graph
     count = c.floor_divided(g, c.dimension(g, priors, 2), 4 if node.flag("normalized", False) else 5)
     images = c.dimension(g, scores, 0)
     by_class = c.transpose(g, c.reshape_to(g, scores, c.concatenate(g, [images, count, c.integers([-1])])), (0, 2, 1))

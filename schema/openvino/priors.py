@@ -86,6 +86,7 @@ def _fixed(node: Node, ratios: Sequence[float]) -> list[Box]:
     for size, density in zip(sizes, densities, strict=False):
         if density < 1 or size % 2 or size % density:
             raise node.refusal(f"fixed_size {size:g}, which is odd or no multiple of density {density:g}")
+        node.bounded(4 * int(density) ** 2 * len(ratios))
         step = size / density
         places = [each * step + step / 2 - size / 2 for each in range(int(density))]
         found += [Box(size * np.sqrt(ratio), size / np.sqrt(ratio), (x, y), True)

@@ -20,6 +20,7 @@ def roi_pooling(node: Node) -> Value:
     if len(sizes) != 2 or min(sizes) < 1 or (node.rank(0), node.rank(1)) != (4, 2):
         raise node.error(f"expected images, boxes and a positive output_size, found shapes {node.shape(0)} and "
                          f"{node.shape(1)} and {sizes}")
+    node.bounded(sum(sizes))
     is_greatest = node.choice("method", {"max": True, "bilinear": False}, "max")
 
     def pooled(x: Value, boxes: Value) -> Value:
@@ -96,6 +97,7 @@ def position_sensitive(node: Node) -> Value:
     outputs, cells = node.integer("output_dim"), node.integer("group_size")
     if (node.rank(0), node.rank(1)) != (4, 2) or min(outputs, cells) < 1:
         raise node.error(f"expected images, boxes and positive sizes, found shapes {node.shape(0)} and {node.shape(1)}")
+    node.bounded(cells)
     return c.in_float32(node.graph, lambda x, boxes: _means(node, x, boxes, outputs, cells), node[0], node[1])
 
 

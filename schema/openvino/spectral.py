@@ -107,13 +107,12 @@ def istft(node: Node) -> Value:
     if rank not in (3, 4) or window.ndim != 1 or not 0 < len(window) <= size or step < 1:
         raise node.error(f"expected spectra of rank 3 or 4, a window of at most frame_size {size} and a positive step, "
                          f"found rank {rank}, shape {window.shape} and {step}")
-    before = (size - len(window)) // 2
-    weights = np.pad(window.astype(np.float32), (before, size - len(window) - before))
-    bins = size // 2 + 1
+    bins, before = size // 2 + 1, (size - len(window)) // 2
     if node.shape(0)[-3] not in (-1, bins):
         raise node.error(f"expected {bins} bins of frames of {size}, found {node.shape(0)[-3]}")
     if 2 * bins * size > MOST_WEIGHTS:
         raise node.refusal(f"frames of {size}")
+    weights = np.pad(window.astype(np.float32), (before, size - len(window) - before))
     back = _from_bins(weights * np.sqrt(size) if node.flag("normalized", False) else weights)
     margin = size // 2 if node.flag("center", False) else 0
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import product
+from math import prod
 
+from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.types import DType, Padding
 from circlet.runtime.ops import elementwise, layout, pad
 from circlet.runtime.ops.window import slide
@@ -139,10 +141,20 @@ def _sides(g: Graph, x: Value, number: int, axis: Axis) -> tuple[Value, Value]:
     return before, c.subtract(g, total, before)
 
 
+MOST_TAPS = 1 << 12
+"""Of a window, each of which is a slice of its own: a choice."""
+
+
 def taps(g: Graph, x: Value, axes: Sequence[Axis]) -> list[Value]:
     """The elements that windows cover of a padded value (n, spatial..., c): as many values as a window has elements,
-    row by row."""
-    taken = []
+    row by row.
+
+    Raises:
+        UnsupportedError: these are too many.
+    """
+    count, taken = prod(axis.size for axis in axes), []
+    if count > MOST_TAPS:
+        raise UnsupportedError(f"the elements of windows of {count} (at most {MOST_TAPS})")
     for place in product(*(range(axis.size) for axis in axes)):
         first = [k * axis.dilation for k, axis in zip(place, axes, strict=True)]
         last = [start + 1 - axis.span for start, axis in zip(first, axes, strict=True)]
