@@ -430,7 +430,8 @@ def _weight(op: Resample, axis: _Axis, distance: ir.Value) -> ir.Value:
     e, b = axis.e, axis.b
     x = e.intrinsic("fabs", distance)
     if op.interpolation is Interpolation.LINEAR:
-        found = e.intrinsic("maxnum", b.fsub(axis.number(1), x), axis.number(0))
+        near = b.fsub(axis.number(1), x)
+        found = b.select(b.fcmp_ordered("<", near, axis.number(0)), axis.number(0), near)  # not a number stays so
     else:
         a = op.cubic_coefficient
         near = _polynomial(axis, x, (a + 2, -(a + 3), 0, 1))
