@@ -123,7 +123,8 @@ def resample(node: Node[Resample]) -> Step:
         check()
         count = len(op.axes)
         bounds = [(0.0, 1.0)] * count if region is None else list(zip(region[:count], region[count:], strict=True))
-        found: Array = x.astype(np.result_type(x, np.float32))
+        is_moved = op.interpolation is Interpolation.NEAREST
+        found: Array = x if is_moved else x.astype(np.result_type(x, np.float32))
         outside = np.zeros((1,) * x.ndim, np.bool_)
         extents = op.extents(x.shape, given.tolist(), None if factors is None else factors.tolist())
         for axis, (size, factor), (start, end) in zip(op.axes, extents, bounds, strict=True):
@@ -136,6 +137,7 @@ def resample(node: Node[Resample]) -> Step:
             outside = outside | ~((places >= 0) & (places <= measure.length - 1)).reshape(along)
         if op.coordinates is Coordinates.TF_CROP_AND_RESIZE:
             found = np.where(outside, op.extrapolation, found)
-        np.copyto(out, found if out.dtype.kind == "f" else np.rint(found), casting="unsafe")
+        is_rounded = out.dtype.kind != "f" and found.dtype != out.dtype
+        np.copyto(out, np.rint(found) if is_rounded else found, casting="unsafe")
 
     return step

@@ -19,10 +19,13 @@ from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization
+from circlet.runtime.ops.comparison import Equal, LogicalAnd
+from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import ReverseV2
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.quantize import Cast, Quantize
 from circlet.runtime.ops.random import RandomUniform
+from circlet.runtime.ops.reduce import ReduceAll
 from circlet.runtime.ops.unary import Tanh
 from tests.exec import graphs as g
 
@@ -105,8 +108,9 @@ def test_loops_that_the_host_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_reasons_within_what_is_invoked() -> None:
     """A loop whose condition has strings."""
     def cond(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
-        s.constant(np.array([b"a"], object), DType.STRING)
-        return g.below(3)(s, v)
+        texts = s.constant(np.array([b"a"] * 3, object), DType.STRING)
+        is_same = s.apply(Equal(), s.apply(Gather(), texts, v[0]), texts)
+        return [s.apply(LogicalAnd(), *g.below(3)(s, v), s.apply(ReduceAll(), is_same, s.constant(0)))]
 
     (line,) = outline(g.while_model(cond, g.counter, [g.i32(0)]))
     assert line.endswith("  (host call: subgraph 1 has strings)")

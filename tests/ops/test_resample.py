@@ -58,6 +58,8 @@ CASES = [
     Case("third-at-run-time", THIRD, [TEN, size(3), None, np.array([1 / 3], np.float32)], [[0.0, 3.0, 6.0]]),
     Case("linear-factor", Resample((0,), LINEAR), [ROW, size(5), None, np.array([1.45], np.float32)],
          [[0.0, 0.53448, 1.22414, 1.91379, 2.60345]], 1e-4),
+    Case("large-integers", Resample((0,)), [np.array([1, 2**62 + 1], np.int64), size(4)],
+         [np.array([1, 1, 2**62 + 1, 2**62 + 1], np.int64)]),
     Case("places-far-away", Resample((0,), LINEAR), [ROW, size(5), None, np.array([1e-45], np.float32)], [[3.0] * 5]),
     Case("factors", Resample((0,)), [ROW, size(2), None, np.array([1, 2], np.float32)], [ROW],
          error="input 3: expected one number for each of the axes"),
