@@ -338,8 +338,11 @@ def shift(g: Graph, x: Value, amount: float) -> Value:
 
 
 def rounded(g: Graph, x: Value) -> Value:
-    """The nearest whole numbers, away from zero where two are."""
-    return multiply(g, sign(g, x), floor(g, shift(g, absolute(g, x), 0.5)))
+    """The nearest whole numbers, away from zero where two are; half is not added, which would round before."""
+    size = absolute(g, x)
+    whole = floor(g, size)
+    stays = less(g, subtract(g, size, whole), like(0.5, x))
+    return multiply(g, sign(g, x), select(g, stays, whole, shift(g, whole, 1)))
 
 
 def floor_divided(g: Graph, x: Value, by: int) -> Value:

@@ -127,7 +127,7 @@ def _covered(g: Graph, x: Value, boxes: Value, axis: int, cells: int, scale: flo
     """1 where a cell of a box covers an element of an axis, else 0: (n, cells, length)."""
     first = c.scale(g, c.rounded(g, _side(g, boxes, 2 - axis)), scale)
     last = c.scale(g, c.shift(g, c.rounded(g, _side(g, boxes, 4 - axis)), 1), scale)
-    size = c.scale(g, c.maximum(g, c.subtract(g, last, first), c.like(0.1, first)), 1 / cells)
+    size = c.divide(g, c.maximum(g, c.subtract(g, last, first), c.like(0.1, first)), c.like(cells, first))
     numbers = np.arange(cells, dtype=np.float32)
     begin, end = (c.add(g, c.multiply(g, constant(each), size), first) for each in (numbers, numbers + 1))
     begin, end = (c.unsqueeze(g, each, [2]) for each in (c.floor(g, begin), g.apply(unary.Ceil(), end)))

@@ -21,6 +21,10 @@ def boxes(images: int, size: float = 1, more: float = 0) -> Array:
 
 IMAGES, ONE = draw(2, 3, 9, 11), draw(1, 3, 9, 11)
 ENDED = boxes(2, 18)
+MANY = (RNG.uniform(0, 0.9, (100, 5)) * [0, 300, 300, 600, 600]).astype(f32)
+"""Of some, cells end where elements do, so that the last bit of a size decides what a cell has."""
+NEAR = np.array([[0, 0.49999997, 0.5, 4.4999995, 3.5], [0, 1.5, 2.4999998, 5.5, 6.5]], f32)
+"""Corners that adding half would round to the wrong side."""
 ENDED[3, 0] = -1
 POOLED = [
     *(Case(f"greatest_{more}", lambda x, boxes: op.roi_pooling(x, boxes, [3, 2], 0.5, "max"),
@@ -31,6 +35,13 @@ POOLED = [
       for more, x, size in ((0, IMAGES, [3, 2]), (0.3, ONE, [2, 4]), (0, ONE, [1, 1]))),
     *(Case(f"means_{more}", lambda x, boxes: op.psroi_pooling(x, boxes, 2, 3, 0.5, 1, 1, "average"),
            [draw(2, 18, 9, 11), boxes(2, 18, more)]) for more in (0, 0.3)),
+    Case("means_of_many", lambda x, boxes: op.psroi_pooling(x, boxes, 1, 7, 1 / 16, 1, 1, "average"),
+         [draw(1, 49, 38, 50), MANY]),
+    Case("greatest_of_many", lambda x, boxes: op.roi_pooling(x, boxes, [7, 7], 1 / 16, "max"),
+         [draw(1, 2, 38, 50), MANY]),
+    Case("greatest_near_halves", lambda x, boxes: op.roi_pooling(x, boxes, [3, 3], 1.0, "max"), [ONE, NEAR]),
+    Case("means_near_halves", lambda x, boxes: op.psroi_pooling(x, boxes, 1, 2, 1.0, 1, 1, "average"),
+         [draw(1, 4, 9, 11), NEAR]),
 ]
 
 
