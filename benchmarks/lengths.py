@@ -181,7 +181,7 @@ def main() -> int:
         measure_here(arguments.here, arguments.names[0], arguments.path, arguments.shapes)
         return 0
     print(f"{arguments.shapes} random shapes: load and all runs, the peer's time by that, load and first run, a run at "
-          "a shape that came before, with code for all shapes or that one")
+          "the last shape")
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.names or MODELS:
             _compare(name, write_model(name, Path(folder)), arguments.rounds, arguments.shapes)
