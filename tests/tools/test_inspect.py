@@ -17,6 +17,7 @@ from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.pool import MaxPool2D
 from circlet.runtime.ops.quantize import Quantize
+from circlet.runtime.ops.shape import Reshape
 from circlet.schema.foreign import Foreign
 from circlet.schema.tflite import TFLITE
 from circlet.schema.writer import write_model
@@ -84,6 +85,16 @@ def test_native_code_for_lengths_that_fit(program: Program, tmp_path: Path) -> N
     path = tmp_path / "window.tflite"
     circlet.save(b.build(), path)
     assert "MAX_POOL_2D" in program.text("inspect", path, "--native")
+
+
+def test_models_for_even_lengths(program: Program, tmp_path: Path) -> None:
+    b = circlet.ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", np.float32, (-1,))
+    main.output(main.apply(Reshape(), x, main.constant(np.array([2, -1], np.int32))))
+    path = tmp_path / "halves.tflite"
+    circlet.save(b.build(), path)
+    assert "RESHAPE" in program.text("inspect", path)
 
 
 @NATIVE

@@ -59,8 +59,12 @@ class Runnable:
             return None
 
     def is_code_for_any_lengths(self, index: int) -> bool:
-        """Whether a subgraph becomes native code that goes on where shapes change."""
-        spec = self.executors.generalizer.at(index, declared_shapes(self.model.subgraphs[index]))
+        """Whether a subgraph becomes native code that goes on where shapes change; not, where open lengths cannot all
+        be 1, as that is what is asked for."""
+        try:
+            spec = self.executors.generalizer.at(index, declared_shapes(self.model.subgraphs[index]))
+        except CircletError:
+            return False
         return self._is_native and spec.general is not None and spec.general.spec.is_static and not any(
             each.dtype.numpy.hasobject for each in spec.subgraph.tensors)
 
