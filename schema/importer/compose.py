@@ -277,6 +277,8 @@ def broadcast_to(g: Graph, x: Value, target: Value) -> Value:
     """The value repeated until it has the shape that a vector gives."""
     if target.data is not None and x.shape == tuple(target.data.tolist()):
         return x
+    if target.data is not None and x.data is not None and x.data.size == target.data.prod() == 1:
+        return reshape(g, x, target.data.tolist())
     return g.apply(shape.BroadcastTo(), x, target)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import INTEGERS, DType
 from circlet.runtime.ops import elementwise, layout, pad, spatial
 from circlet.runtime.ops import shape as ops
 from circlet.schema.importer import compose as c
@@ -36,6 +36,8 @@ def concat(node: Node) -> Value:
         node.axis(axis, node.rank(0))
     if len({each.dtype for each in node.required}) > 1:
         raise node.error(f"expected inputs of one element type, found {[each.dtype.value for each in node.required]}")
+    if node[0].rank == 1 and node[0].dtype in INTEGERS:  # a shape, as a rule
+        return c.concatenate(node.graph, node.required)
     return node.graph.apply(layout.Concatenation(axis=axis), *node.required)
 
 

@@ -143,6 +143,6 @@ def completed(g: Graph, rows: Value, first: Value) -> Value:
     return g.apply(ScatterSlices(), c.broadcast_to(g, first, shape), places, rows)
 
 
-def is_first(value: Value) -> bool:
-    """Whether a counter begins with the first row."""
+def is_zero(value: Value) -> bool:
+    """Whether a counter begins with the first row, or a list with zeros, as a loop gives that makes no turn."""
     return value.data is not None and not np.any(value.data)

@@ -28,7 +28,7 @@ from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant, tensor_of
 from circlet.schema.openvino.constants import read_constant
-from circlet.schema.openvino.lists import Finder, RowList, completed, is_first, without
+from circlet.schema.openvino.lists import Finder, RowList, completed, is_zero, without
 from circlet.schema.openvino.ports import UNCONNECTED, PortEntry, PortMap, Span, read_port_map
 from circlet.schema.openvino.rules import Node, layer
 from circlet.schema.openvino.translate import convert, parameter_type
@@ -223,8 +223,8 @@ def _lists(body: Body) -> list[RowList]:
         return read_constant(Node(body.node.unit, body.node.graph, layer, ())).data
 
     found = Finder(body.network, body.ports, known).lists()
-    return [each for each in found if body.outer(each.parameter).rank and (
-        each.index is None or is_first(body.outer(each.index)))]
+    return [each for each in found if body.outer(each.parameter).rank and is_zero(
+        body.outer(each.parameter if each.index is None else each.index))]
 
 
 def _loop(body: Body) -> tuple[Value, ...]:

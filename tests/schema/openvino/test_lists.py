@@ -26,6 +26,8 @@ class Rows:
     is_single: bool = False
     """Whether it is the only row that is set again and again."""
     step: int = 1
+    first: float = 0.0
+    """What the list begins with, which a loop without a turn gives."""
     carries: int = 2
     """Values that the loop carries then, of which the list is one if it stays one."""
 
@@ -51,7 +53,7 @@ class Rows:
         dims = [op.gather(op.shape_of(x), const([k]), const(0)) for k in (0, 1)]
         length = const([1]) if self.is_single else op.add(dims[0], const([self.more]))
         begin: list[Any] = [const(np.array(0, i32)),
-                            op.broadcast(const(0.0), op.concat([length, const([1, 1])], 0)),
+                            op.broadcast(const(self.first), op.concat([length, const([1, 1])], 0)),
                             op.broadcast(const(0.0), op.concat([dims[1], const([2])], 0))]
         for parameter, outer, result in zip((number, rows, total), begin, results, strict=False):
             node.set_merged_input(parameter, outer.output(0), result.output(0))
@@ -60,7 +62,7 @@ class Rows:
 
 
 CASES = [Rows("all"), Rows("some", more=2), Rows("single", is_single=True),
-         Rows("again", step=0, carries=3)]
+         Rows("again", step=0, carries=3), Rows("single from 2", is_single=True, first=2.0, carries=3)]
 
 
 @pytest.mark.parametrize(("case", "backend"), [
