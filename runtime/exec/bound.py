@@ -41,8 +41,6 @@ class BoundRun:
 
     def _take(self) -> None:
         frame = self._frame
-        if self._own is not None:
-            self.inputs = self._own.inputs
         self.step: Callable[[], object] = frame.whole or (frame.invoke if frame.is_compiled else self._with_numpy)
         """Runs the subgraph once."""
         self._results = frame.outputs if self.is_fixed else None
@@ -70,7 +68,7 @@ class BoundRun:
         """
         if self._own is None or not self._own.move(shapes):
             return False
-        self.timed, self.was_timed = None, False
+        self.inputs, self.timed, self.was_timed = self._own.inputs, None, False
         self._take()
         return True
 

@@ -164,19 +164,19 @@ class Node:
 
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
         """An attribute that is a list of integers."""
-        text = self.text(name, None if default is None else ",".join(map(str, default)))
-        try:
-            return tuple(int(each) for each in text.split(",") if each.strip())
-        except ValueError:
-            raise self.error(f"{name}: expected integers, found {text!r}") from None
+        return self._list(name, default, int, "integers")
 
     def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """An attribute that is a list of numbers."""
+        return self._list(name, default, float, "numbers")
+
+    def _list(self, name: str, default: Sequence[float] | None, kind: Callable[[str], Choice], what: str
+              ) -> tuple[Choice, ...]:
         text = self.text(name, None if default is None else ",".join(map(str, default)))
         try:
-            return tuple(float(each) for each in text.split(",") if each.strip())
+            return tuple(kind(each) for each in text.split(",") if each.strip())
         except ValueError:
-            raise self.error(f"{name}: expected numbers, found {text!r}") from None
+            raise self.error(f"{name}: expected {what}, found {text!r}") from None
 
     def flag(self, name: str, default: bool | None = None) -> bool:
         """An attribute that is true or false."""

@@ -71,21 +71,30 @@ def irdft(node: Node) -> Value:
     return c.in_float32(node.graph, transformed, node[0])
 
 
+def _window(node: Node, what: str, ranks: tuple[int, int]) -> tuple[Array, int]:
+    """The window in input 1, in the middle of a frame, and the step from frame to frame."""
+    rank, window = node.rank(0), node[1].data
+    size, step = node.value(2, "frame_size"), node.value(3, "frame_step")
+    if window is None:
+        raise node.refusal("a window that is not constant")
+    if rank not in ranks or window.ndim != 1 or not 0 < len(window) <= size or step < 1:
+        raise node.error(f"expected {what} of rank {ranks[0]} or {ranks[1]}, a window of at most frame_size {size} and "
+                         f"a positive step, found rank {rank}, shape {window.shape} and {step}")
+    if size > MOST_WEIGHTS:
+        raise node.refusal(f"frames of {size}")
+    before = (size - len(window)) // 2
+    return np.pad(window, (before, size - len(window) - before)), step
+
+
 @layer("STFT", since=15)
 def stft(node: Node) -> Value:
     """The spectra (n, frames, bins, 2) of frames of real signals (n, l) or (l,), with a window that is constant, in the
     middle of a frame; `transpose_frames` has bins before frames."""
-    g, rank, window = node.graph, node.rank(0), node[1].data
-    size, step = node.value(2, "frame_size"), node.value(3, "frame_step")
-    if window is None:
-        raise node.refusal("a window that is not constant")
-    if rank not in (1, 2) or window.ndim != 1 or not 0 < len(window) <= size or step < 1:
-        raise node.error(f"expected signals of rank 1 or 2, a window of at most frame_size {size} and a positive step, "
-                         f"found rank {rank}, shape {window.shape} and {step}")
-    if size * size > MOST_WEIGHTS:
-        raise node.refusal(f"frames of {size}")
-    before = (size - len(window)) // 2
-    weights = filters(np.pad(window.astype(np.float64), (before, size - len(window) - before)), 1, True)
+    g, rank = node.graph, node.rank(0)
+    window, step = _window(node, "signals", (1, 2))
+    if len(window) ** 2 > MOST_WEIGHTS:
+        raise node.refusal(f"frames of {len(window)}")
+    weights = filters(window.astype(np.float64), 1, True)
 
     def transformed(x: Value) -> Value:
         signal = c.unsqueeze(g, x, [2]) if rank == 2 else c.reshape_to(g, x, c.integers([1, -1, 1]))
@@ -100,19 +109,14 @@ def stft(node: Node) -> Value:
 def istft(node: Node) -> Value:
     """The signals (n, l), or (l,), of spectra (n, bins, frames, 2): frames are added, with a window that is constant,
     and divided by the sum of its squares; signals are as long as input 4 says, filled up with zeros."""
-    g, rank, window = node.graph, node.rank(0), node[1].data
-    size, step = node.value(2, "frame_size"), node.value(3, "frame_step")
-    if window is None:
-        raise node.refusal("a window that is not constant")
-    if rank not in (3, 4) or window.ndim != 1 or not 0 < len(window) <= size or step < 1:
-        raise node.error(f"expected spectra of rank 3 or 4, a window of at most frame_size {size} and a positive step, "
-                         f"found rank {rank}, shape {window.shape} and {step}")
-    bins, before = size // 2 + 1, (size - len(window)) // 2
+    g, rank = node.graph, node.rank(0)
+    window, step = _window(node, "spectra", (3, 4))
+    size, bins = len(window), len(window) // 2 + 1
     if node.shape(0)[-3] not in (-1, bins):
         raise node.error(f"expected {bins} bins of frames of {size}, found {node.shape(0)[-3]}")
     if 2 * bins * size > MOST_WEIGHTS:
         raise node.refusal(f"frames of {size}")
-    weights = np.pad(window.astype(np.float32), (before, size - len(window) - before))
+    weights = window.astype(np.float32)
     back = _from_bins(weights * np.sqrt(size) if node.flag("normalized", False) else weights)
     margin = size // 2 if node.flag("center", False) else 0
 

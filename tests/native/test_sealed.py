@@ -43,7 +43,7 @@ def test_what_was_sealed(tmp_path: Path, size: int, is_refused: bool, monkeypatc
     assert found is not None
     (tmp_path / "file").unlink()
     record, parts = found
-    assert (record, parts.code) == (RECORD, b"some code")
+    assert (record, parts.content.tobytes()) == (RECORD, b"some code")
     np.testing.assert_array_equal(parts.constants, np.random.default_rng(size).integers(0, 256, size, np.uint8))
     assert parts.constants.ctypes.data % 64 == 0
     assert is_refused or size < 200_000 or not parts.constants.flags.writeable

@@ -40,9 +40,10 @@ def load(file: FileIO, held: Array | None = None) -> Artifact | None:
     if found is None:
         return None
     manifest, sealed = found
-    if not manifest.pieces or sum(manifest.pieces) != len(sealed.code):
+    if not manifest.pieces or sum(manifest.pieces) != sealed.content.size:
         return None
-    return Artifact(_cut(sealed.code, manifest.pieces), manifest, shared(sealed.constants, sealed.checksum))
+    code = _cut(sealed.content.tobytes(), manifest.pieces)
+    return Artifact(code, manifest, shared(sealed.constants, sealed.checksum))
 
 
 def _cut(code: bytes, sizes: Sequence[int]) -> tuple[bytes, ...]:

@@ -42,17 +42,13 @@ class Sealed:
     """What a file holds beside its record."""
 
     content: Array
-    """The code, as bytes."""
+    """The bytes of the code."""
     constants: Array
     """Bytes; begins on a cache line."""
     checksum: bytes
     """Of the constants."""
     mapping: Mapping | None
     """The whole file, if it is mapped."""
-
-    @property
-    def code(self) -> bytes:
-        return self.content.tobytes()
 
 
 def seal(mark: bytes, code: bytes, constants: Array, record: object) -> tuple[bytes, memoryview, bytes]:
