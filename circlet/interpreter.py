@@ -19,9 +19,8 @@ from circlet.interpreter_details import Details, operator_details, signature_det
 from circlet.interpreter_tensors import InterpreterError, PreparedSession, SubgraphTensors
 from circlet.runtime.errors import InputError, UnsupportedError
 from circlet.runtime.exec.limits import Limits
-from circlet.runtime.exec.values.entry_points import entries_of
 from circlet.runtime.exec.values.rule import elements
-from circlet.runtime.ir.model import Model, Subgraph
+from circlet.runtime.ir.model import Model, Subgraph, entries_of
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import replace

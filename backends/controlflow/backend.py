@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from circlet.backends.controlflow.branch import BranchKernel
-from circlet.backends.controlflow.call import CallOnceKernel, InvokeKernel
+from circlet.backends.controlflow.call import CallOnceKernel, InvokeKernel, StatefulKernel
 from circlet.backends.controlflow.loop import LoopKernel
 from circlet.runtime.exec.executor_map import NOT_MINE, ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ops.controlflow import (
     CallOnce,
+    CallOnVariables,
     CallSubgraph,
     Composite,
     If,
@@ -33,6 +34,7 @@ KERNELS: dict[type[Op], Make] = {
     Composite: InvokeKernel,
     CallOnce: CallOnceKernel,
     LoopRounds: LoopKernel,
+    CallOnVariables: StatefulKernel,
 }
 
 

@@ -1,4 +1,4 @@
-"""CALL, STABLEHLO_COMPOSITE and CALL_ONCE: unconditional invocation."""
+"""CALL, STABLEHLO_COMPOSITE, CALL_ONCE and CALL_ON_VARIABLES: unconditional invocation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step, in_turn
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
-from circlet.runtime.ops.controlflow import Invoke
+from circlet.runtime.late import LOADING
+from circlet.runtime.ops.controlflow import CallOnVariables, Invoke
 from circlet.runtime.passes.analyses.elide_copies import Site
 from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 
@@ -136,3 +137,30 @@ class CallOnceKernel:
         if not is_called:
             self._executors.invoke(self._index, (), run)
             is_called.fill(1)
+
+
+class StatefulKernel:
+    """Runs a subgraph on the operator's inputs and values, and makes values of what it gives."""
+
+    def __init__(self, call: Call, executors: ExecutorMap) -> None:
+        assert isinstance(call.op, CallOnVariables)
+        self._executors = executors
+        self._op = call.op
+        self._edge = (call.place.subgraph, call.place.operator)
+
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
+        return bind_dynamic(self, present(inputs), outputs, run)
+
+    def evaluate(self, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
+        with LOADING:
+            from circlet.runtime.exec.state.lifted import LiftedVariables
+
+        given, variables = present(inputs), LiftedVariables(self._op, run.variables)
+        values = variables.values(lambda: self._invoke(self._op.first_subgraph, given, run))
+        results = self._invoke(self._op.subgraph, [*given, *values], run)
+        count = len(results) - len(self._op.assigned)
+        variables.assign(results[count:], is_given=False)
+        return results[:count]
+
+    def _invoke(self, subgraph: int, inputs: Sequence[Array], run: Run) -> Sequence[Array]:
+        return invoke_dynamic(self._executors, subgraph, inputs, run, self._edge)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,11 +30,15 @@ from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.terms import Assumption, Terms
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
+from circlet.runtime.ops.controlflow import lifted_variables
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
 from circlet.runtime.passes.analyses.generalize import Generalizer
 from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 from circlet.runtime.passes.analyses.told import NOTHING
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.frames.stateful_frame import StatefulFrame
 
 _OPEN = frozenset({Observation.NONE, Observation.COUNTS, Observation.TIMES})
 """What frames for any lengths report."""
@@ -131,6 +136,16 @@ class ExecutorMap:
         """
         spec = self._specialization(index, shapes)
         return self._open_frame(spec, shapes, run, is_whole_run) or self.frame(index, shapes, run)
+
+    def entry_frame(self, index: int, shapes: tuple[Shape, ...], run: Run) -> Frame | OpenFrame | StatefulFrame:
+        """As `resizable_frame`, of a subgraph that a session runs, where values of variables may be inputs, too."""
+        op = lifted_variables(self[index].subgraph)
+        if op is None or run.observer.observation not in (Observation.NONE, Observation.TIMES):
+            return self.resizable_frame(index, shapes, run)
+        with LOADING:
+            from circlet.runtime.exec.frames.stateful_frame import StatefulFrame
+
+        return StatefulFrame(op, run, lambda index, shapes: self.resizable_frame(index, shapes, run))
 
     def frame_on(self, index: int, arrays: Sequence[Array], run: Run, is_resizable: bool) -> Frame | LentFrame:
         """As `frame`, on inputs that the caller keeps; for other lengths too where only the run tells shapes, or that
@@ -233,6 +248,10 @@ class ExecutorMap:
         """The name of what computes each operator of a subgraph: what did, in the spans that were bound so far, several
         names joined by `+`, and else what is expected to."""
         executor = self[index]
+        lifted = lifted_variables(executor.subgraph)
+        if lifted is not None:
+            return tuple(executor.backends[number] if each == SKIPPED else each
+                         for number, each in enumerate(self.computed_by(lifted.subgraph)))
         names = list(executor.backends)
         for backend in self.span_backends:
             computed = backend.computed

@@ -12,14 +12,26 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array, Shape
 
 if TYPE_CHECKING:
-    from circlet.runtime.exec.frames.cache import Invocable
+    from circlet.runtime.exec.frames.cache import Invocable, Key
     from circlet.runtime.exec.frames.lent_frame import LentFrame
-    from circlet.runtime.exec.frames.open_frame import OpenFrame
     from circlet.runtime.exec.frames.whole_frame import WholeFrame
     from circlet.runtime.exec.values.inputs import Lane
 
 
-MakeFrame: TypeAlias = "Callable[[tuple[Shape, ...], Run], Invocable]"
+class Frames(Protocol):
+    """Makes frames of a model that was read."""
+
+    def frame(self, index: int, shapes: tuple[Shape, ...], run: Run) -> Invocable:
+        """A subgraph bound to memory for inputs of some shapes."""
+        ...
+
+    def resizable_frame(self, index: int, shapes: tuple[Shape, ...], run: Run) -> EntryFrame:
+        """The same, for others too where that can be."""
+        ...
+
+
+Read: TypeAlias = "Callable[[], Frames]"
+"""Reads a model to make frames of it."""
 
 
 class EntryFrame(Direct, Protocol):
@@ -32,12 +44,31 @@ class EntryFrame(Direct, Protocol):
     """Whether callers' arrays are copied to `inputs`, so that it can be run by these alone."""
 
     @property
-    def opened(self) -> OpenFrame | None:
+    def opened(self) -> OpenEntryFrame | None:
         """This, if it is for inputs of changing shapes."""
         ...
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the subgraph on copies of the inputs; the results belong to the caller."""
+        ...
+
+
+class OpenEntryFrame(EntryFrame, Protocol):
+    """The same for inputs of changing shapes."""
+
+    served: Key
+    """What it was last given back for."""
+    is_settled: bool
+    """Whether it was asked for the same lengths twice."""
+    asked: tuple[Shape, ...]
+    """The shapes of the inputs that `call` is to get next; whoever holds the frame says so."""
+
+    def takes(self, shapes: tuple[Shape, ...]) -> bool:
+        """Whether it is for inputs of these shapes."""
+        ...
+
+    def serves(self, key: Key) -> bool:
+        """Whether it is likely to be asked for the same lengths again, for what a key is for."""
         ...
 
 
@@ -55,12 +86,13 @@ class Preparation(Protocol):
         """Gives variables the handles that they have in all sessions of the model; compiled code relies on it."""
         ...
 
-    def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run, alone: MakeFrame) -> EntryFrame | None:
-        """A frame for a subgraph and the shapes of its inputs; None where the model must be read for it. `alone` reads
-        it and makes a frame for values that no code was made for."""
+    def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run, executors: Read) -> EntryFrame | None:
+        """A frame for a subgraph and the shapes of its inputs; None where the model must be read for it. `executors`
+        reads it, for shapes and values that no code was made for."""
         ...
 
-    def lent(self, subgraph: int, arrays: Sequence[Array], run: Run, alone: MakeFrame) -> LentFrame | WholeFrame | None:
+    def lent(self, subgraph: int, arrays: Sequence[Array], run: Run, executors: Read
+             ) -> LentFrame | WholeFrame | None:
         """The same on inputs that the caller keeps, and which runs leave as they are."""
         ...
 

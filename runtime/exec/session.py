@@ -21,9 +21,9 @@ from circlet.runtime.exec.observe.recording import Recording
 from circlet.runtime.exec.run import Run, observed_run
 from circlet.runtime.exec.state.transactions import Transactions
 from circlet.runtime.exec.state.variables import Variables
-from circlet.runtime.exec.values.entry_points import entries_of, has_state, primary
+from circlet.runtime.exec.values.entry_points import has_state, primary
 from circlet.runtime.exec.values.inputs import Entry, Inputs, Lane, Outputs, entry_of
-from circlet.runtime.ir.model import Model, Signature
+from circlet.runtime.ir.model import Model, Signature, entries_of
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from circlet.runtime.exec.bound import BoundRun
     from circlet.runtime.exec.crossing import CopyEdge
     from circlet.runtime.exec.executor_map import ExecutorMap
-    from circlet.runtime.exec.frame import Frame
     from circlet.runtime.exec.preparation import EntryFrame, Preparation
     from circlet.runtime.exec.signature_runner import SignatureRunner
     from circlet.runtime.exec.values.tensor_info import TensorInfo
@@ -327,17 +326,13 @@ class Session:
         subgraph, shapes, observed = key
         self.expect_open()
         if self._prepared is not None and observed == UNOBSERVED:
-            alone = partial(self._read, subgraph)
-            found = self._bound(run, partial(self._prepared.frame, subgraph, shapes, run, alone))
+            read = partial(self._entered, subgraph, len(shapes))
+            found = self._bound(run, partial(self._prepared.frame, subgraph, shapes, run, read))
             if found is not None:
                 self._unread.add((subgraph, shapes))
                 return found
         executors = self._entered(subgraph, len(shapes), run.observer.sees_values)
-        return self._bound(run, partial(executors.resizable_frame, subgraph, shapes, run))
-
-    def _read(self, subgraph: int, shapes: tuple[Shape, ...], run: Run) -> Frame:
-        """A frame for any values, of a model that is read for it."""
-        return self._entered(subgraph, len(shapes)).frame(subgraph, shapes, run)
+        return self._bound(run, partial(executors.entry_frame, subgraph, shapes, run))
 
     def _bound(self, run: Run, bind: Callable[[], T]) -> T:
         """Binds a frame, which moves values of variables to where it wants them."""
@@ -399,7 +394,7 @@ class Session:
             from circlet.runtime.exec.bound import BoundRun
 
         if self._prepared is not None and is_resizable:
-            found = self._prepared.lent(subgraph, arrays, run, partial(self._read, subgraph))
+            found = self._prepared.lent(subgraph, arrays, run, partial(self._entered, subgraph, len(arrays)))
             if found is not None:
                 self._unread.add((subgraph, tuple(each.shape for each in arrays)))
                 return BoundRun(found, subgraph, arrays)
@@ -475,7 +470,7 @@ class Session:
         for subgraph, shapes in tuple(self._unread):
             run = Run(self._variables)
             with suppress(RunError, MemoryError):
-                self._bound(run, partial(self._entered(subgraph, len(shapes)).resizable_frame, subgraph, shapes, run))
+                self._bound(run, partial(self._entered(subgraph, len(shapes)).entry_frame, subgraph, shapes, run))
             self._unread.discard((subgraph, shapes))
 
     def _backend_instead(self, op: Op, now: Op) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -150,3 +150,8 @@ class Model:
         table = html_table(f"Model from {self.format}, {plural(len(self.subgraphs), 'subgraph')}",
                            ("subgraph", "name", "operators", "type"), rows)
         return table + "".join(map(picture, self.subgraphs[:1]))
+
+
+def entries_of(model: Model) -> Sequence[int]:
+    """The subgraphs that runs begin with: 0 and those of signatures."""
+    return sorted({0, *(each.subgraph for each in model.signatures)})

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import prod
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from circlet.runtime.ir.op import Callee, Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.runtime.ir.model import Subgraph
+
+Variable: TypeAlias = "tuple[str, str]"
+"""Container and name."""
 
 
 def _shapes(args: Operands, skip: int = 0) -> tuple[Shape, ...]:
@@ -221,3 +227,37 @@ class CallOnce(ControlFlow):
         if args.call(self.init_subgraph_index, ()) != ():
             raise ShapeError("the initialisation subgraph has outputs")
         return ()
+
+
+@dataclass(frozen=True)
+class CallOnVariables(ControlFlow):
+    """Runs a subgraph on the inputs and, behind them, the values of variables; what it gives behind the results is what
+    variables become.
+
+    No format has this operator; `lift_variables` makes it.
+    """
+
+    name: ClassVar[str] = "CALL_ON_VARIABLES"
+    inputs: ClassVar[Count] = at_least(0)
+    results: ClassVar[Count] = at_least(0)
+    subgraph: int = -1
+    first_subgraph: int = -1
+    """The subgraph that gives of the inputs what stands for those variables that have no value."""
+    read: tuple[Variable, ...] = ()
+    """What the subgraph takes; a variable may be there more than once."""
+    assigned: tuple[Variable, ...] = ()
+    flags: tuple[Variable, ...] = ()
+    """What becomes true, as variables have values from here on."""
+    once: tuple[int, ...] = ()
+    """The subgraphs that count as those that CALL_ONCE has run."""
+
+    def calls(self) -> tuple[Callee, ...]:
+        return (Callee("callee", self.subgraph, is_mapped=True), Callee("first", self.first_subgraph, is_mapped=True))
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        raise Unknown
+
+
+def lifted_variables(graph: Subgraph) -> CallOnVariables | None:
+    """What a subgraph is whose variables are inputs and results of another one; None of others."""
+    return next((each.op for each in graph.operators if isinstance(each.op, CallOnVariables)), None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from circlet.runtime.errors import ModelError, UnsupportedError, plural
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.types import MOST_DIMENSIONS, DType, Shape
 from circlet.runtime.ops.loop_options import Overrun
 from circlet.runtime.records import dataclass, field, replace
 from circlet.schema.constants import MOST_MADE
@@ -169,6 +169,23 @@ class Node:
     def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """An attribute that is a list of numbers."""
         return self._list(name, default, float, "numbers")
+
+    def dimensions(self, name: str, default: str | None = None) -> Shape | None:
+        """An attribute that is a shape, -1 for dimensions that are not known; None for an unknown rank.
+
+        Raises:
+            ModelError: it is none, or has too many dimensions.
+        """
+        text = self.text(name, default).strip("[] ")
+        if "..." in text:
+            return None
+        dims = [each.strip() for each in text.split(",") if each.strip()]
+        if len(dims) > MOST_DIMENSIONS:
+            raise self.error(f"{name}: expected at most {MOST_DIMENSIONS} dimensions, found {len(dims)}")
+        try:
+            return tuple(-1 if "?" in dim or ".." in dim else max(int(dim), -1) for dim in dims)
+        except ValueError:
+            raise self.error(f"{name}: expected dimensions, found {text!r}") from None
 
     def _list(self, name: str, default: Sequence[float] | None, kind: Callable[[str], Choice], what: str
               ) -> tuple[Choice, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from circlet.runtime.errors import CircletError, ModelError, UnsupportedError
 from circlet.runtime.ir.faults import FAULTS
 from circlet.runtime.ir.op import ShapeError
-from circlet.runtime.ir.types import MOST_DIMENSIONS, DType, Shape
+from circlet.runtime.ir.types import DType, Shape
 from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.constants import read_constant
 from circlet.schema.openvino.decompression import decompressing
@@ -26,7 +26,7 @@ class RefusedError(UnsupportedError):
 def parameter_type(unit: Unit, layer: Layer) -> tuple[DType, Shape | None]:
     """The element type and the shape that a Parameter declares."""
     node = Node(unit, unit.program.graphs[0], layer, ())
-    return node.dtype("element_type"), _declared_shape(node)
+    return node.dtype("element_type"), node.dimensions("shape", "")
 
 
 def convert(unit: Unit, network: Network, graph: Graph, parameters: Mapping[int, Value]) -> dict[int, Value]:
@@ -113,24 +113,6 @@ def listed(reasons: Sequence[str]) -> str:
     more = len(reasons) - SHOWN
     shown = [*reasons[:SHOWN], *([f"and {more} more"] if more > 0 else [])]
     return f"expected layers that circlet has rules for, found {'; '.join(shown)}"
-
-
-def _declared_shape(node: Node) -> Shape | None:
-    """The shape attribute of a Parameter, -1 for dimensions that are not known; None for an unknown rank.
-
-    Raises:
-        ModelError: it is none, or has too many dimensions.
-    """
-    text = node.text("shape", "").strip("[] ")
-    if "..." in text:
-        return None
-    dims = [each.strip() for each in text.split(",") if each.strip()]
-    if len(dims) > MOST_DIMENSIONS:
-        raise node.error(f"shape: expected at most {MOST_DIMENSIONS} dimensions, found {len(dims)}")
-    try:
-        return tuple(-1 if "?" in dim or ".." in dim else max(int(dim), -1) for dim in dims)
-    except ValueError:
-        raise node.error(f"shape: expected dimensions, found {text!r}") from None
 
 
 def output_port(layer: Layer) -> Port:

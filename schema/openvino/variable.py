@@ -43,13 +43,14 @@ def _computed(node: Node, first: Value) -> Value:
 
 
 def _first(node: Node) -> Value:
-    """The value of the variable before any is assigned."""
+    """The value of the variable before any is assigned; without one it has nothing where its shape is not known."""
     given = node.get(0)
     if given is not None:
         return given
-    shape = node.integers("variable_shape")
-    if min(shape, default=0) < 0:
+    declared = node.dimensions("variable_shape")
+    if declared is None:
         raise node.refusal("no first value, and a shape that is not known")
+    shape = tuple(max(each, 0) for each in declared)
     node.bounded(prod(shape))
     return constant(np.zeros(shape, node.dtype("variable_type").numpy))
 

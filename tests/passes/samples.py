@@ -27,6 +27,7 @@ from circlet.runtime.ops.sequence import SequenceAt, SequenceConcat, SequenceCon
 from circlet.runtime.ops.shape import BroadcastTo, Densify, Reshape
 from circlet.runtime.ops.unary import Logistic
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
+from tests.exec.kept import appending
 from tests.ops.loop_cases import LoopCase, loop_model
 from tests.ops.test_loop import ROW, TOTAL, TOTAL_KINDS, i32, total
 from tests.passes.growth_cases import PADDED, growing
@@ -141,6 +142,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "expand_sparse": lambda: _main(_sparse),
     "eliminate_dead": lambda: _main(_unused),
     "spread_lists": lambda: _main(_cut),
+    "lift_variables": lambda: appending(is_computed=True),
     "pad_growth": lambda: growing(PADDED["doubles"]),
     "absorb_padding": lambda: _main(_surrounded),
     "fuse_silu": lambda: _main(lambda m, x: m.apply(Mul(), x, m.apply(Logistic(), x))),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from circlet.runtime.exec.values.entry_points import entries_of, has_state
-from circlet.runtime.ir.model import Model
+from circlet.runtime.exec.values.entry_points import has_state
+from circlet.runtime.ir.model import Model, entries_of
 from circlet.runtime.late import LOADING
 
 if TYPE_CHECKING:

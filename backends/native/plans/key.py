@@ -7,7 +7,7 @@ from circlet.backends.native.load.fingerprint import installation
 from circlet.runtime.digests import blake2b
 from circlet.runtime.ir.model import Provenance
 
-MARK = b"circlepB"
+MARK = b"circlepC"
 """What a plan's file is known by; the last letter is that of the format."""
 
 

@@ -13,12 +13,13 @@ from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Layout
 from circlet.runtime.ir.model import Model, Signature, Subgraph
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.records import dataclass
 
 if TYPE_CHECKING:
     from circlet.backends.native.load.manifest import Manifest
     from circlet.runtime.ir.op import Op
+    from circlet.runtime.ops.controlflow import CallOnVariables
 
 
 Numbered: TypeAlias = "tuple[int, Tensor]"
@@ -131,6 +132,25 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Known:
+    """A value that is the same in every run."""
+
+    part: Part
+    dtype: DType
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """A subgraph that runs begin with whose variables are inputs and results of another one."""
+
+    subgraph: int
+    op: CallOnVariables
+    first: tuple[Known, ...] | None
+    """What stands for variables that have no value, where nothing computes it."""
+
+
+@dataclass(frozen=True)
 class Enclosed:
     """A function that is kept in the plan's file as well: its code there, and its constants before the plan's."""
 
@@ -155,6 +175,7 @@ class Plan:
     handles: tuple[Handle, ...] = ()
     """Of variables, in order."""
     planned: tuple[Planned, ...] = ()
+    lifted: tuple[Lifted, ...] = ()
     enclosed: Enclosed | None = None
 
     def outline(self) -> Model:

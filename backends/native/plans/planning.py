@@ -20,6 +20,8 @@ from circlet.backends.native.plans.plan import (
     Enclosed,
     Handle,
     HostedGraph,
+    Known,
+    Lifted,
     Part,
     Plan,
     Planned,
@@ -37,6 +39,7 @@ from circlet.runtime.exec.kernel import Span
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import ALIGNMENT, Array
 from circlet.runtime.late import LOADING
+from circlet.runtime.ops.controlflow import CallOnVariables, lifted_variables
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.records import dataclass, replace
 
@@ -104,13 +107,16 @@ class Planner:
             manifest: what it needs.
         """
         plan = self._plan
-        if plan is None or span.spec.index not in self._entries or len(plan.planned) >= MOST_PLANNED:
+        lifted = {each: op for each in self._entries if (op := lifted_variables(executed.subgraphs[each])) is not None}
+        computing = self._entries.union(*(op.callees() for op in lifted.values()))
+        if plan is None or span.spec.index not in computing or len(plan.planned) >= MOST_PLANNED:
             return
         if any([stage.key for stage in each.stages] == [key] for each in plan.planned):
             return
         kept, offsets = self._kept.copy(), self._offsets.copy()
         try:
             planned = self._planned(executed, span, key, manifest)
+            own = tuple(self._lifted(executed, *each) for each in lifted.items())
         except Unplanned:
             self._kept, self._offsets = kept, offsets
             return
@@ -118,17 +124,19 @@ class Planner:
             return
         variables = span.run.variables
         handles = tuple(Handle(*each, number in variables.updated) for each, number in variables.handles.items())
-        self._plan = replace(plan, handles=handles, planned=(*plan.planned, planned))
+        self._plan = replace(plan, handles=handles, planned=(*plan.planned, planned), lifted=own)
         keep(self._key, self._plan, np.concatenate(self._kept))
 
     def _planned(self, executed: Model, span: Span, key: str, manifest: Manifest) -> Planned | None:
         """What a function completes; None where other parts of the subgraph are to come."""
-        graph, own, general = span.spec.subgraph, self._model.subgraphs[span.spec.index], span.spec.general
+        graph, general = span.spec.subgraph, span.spec.general
         before, self._begun = self._begun, None
         if manifest.watched is not None or (general is not None and not span.is_whole):
             raise Unplanned
-        if (graph.inputs, graph.outputs) != (own.inputs, own.outputs):
-            raise Unplanned
+        if span.spec.index < len(self._model.subgraphs):
+            own = self._model.subgraphs[span.spec.index]
+            if (graph.inputs, graph.outputs) != (own.inputs, own.outputs):
+                raise Unplanned
         if not span.operators.start:
             before = Begun(span.spec, 0, (), (), ())
         if before is None or before.spec is not span.spec or before.stop != span.operators.start:
@@ -148,6 +156,14 @@ class Planner:
         code = _code(layout, manifests) if span.is_whole else b""
         return Planned(span.spec.index, None if code else layout, code, parts, stages,
                        keeps_inputs(span.aliases, layout, span.is_whole))
+
+    def _lifted(self, executed: Model, subgraph: int, op: CallOnVariables) -> Lifted:
+        """A subgraph whose variables are inputs and results of another one."""
+        first = executed.subgraphs[op.first_subgraph]
+        if not all(first.tensors[each].is_constant for each in first.outputs):
+            return Lifted(subgraph, op, None)
+        found = ((first.tensors[each], self._constant(executed, op.first_subgraph, each)) for each in first.outputs)
+        return Lifted(subgraph, op, tuple(Known(part, tensor.dtype, tensor.shape) for tensor, part in found))
 
     def _stage(self, executed: Model, span: Span, key: str, manifest: Manifest, found: Sequence[int]) -> Stage:
         """A function, and where what it reads lies that is known, such as tensors `found` of the subgraph."""

@@ -19,7 +19,7 @@ from circlet.backends.native.load.sealed import padded, shared, unseal
 from circlet.backends.native.load.store import Function, enclosed_function, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.plans.key import MARK, plan_key
-from circlet.backends.native.plans.plan import Part, Plan, Planned, Stage
+from circlet.backends.native.plans.plan import Lifted, Part, Plan, Planned, Stage
 from circlet.runtime.exec.frames.layout import Border, Layout
 from circlet.runtime.exec.frames.open_layout import OpenLayout
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from circlet.runtime.exec.executor import Executor
     from circlet.runtime.exec.frames.lent_frame import LentFrame
     from circlet.runtime.exec.frames.open_frame import OpenFrame
-    from circlet.runtime.exec.preparation import EntryFrame, MakeFrame
+    from circlet.runtime.exec.preparation import EntryFrame, Read
     from circlet.runtime.exec.step import OpenStep, Step
 
 @dataclass(frozen=True, eq=False)
@@ -110,15 +110,31 @@ class Prepared:
     def close(self) -> None:
         self._teams.close()
 
-    def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run, alone: MakeFrame) -> EntryFrame | None:
+    def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run, executors: Read) -> EntryFrame | None:
+        lifted = next((each for each in self._plan.lifted if each.subgraph == subgraph), None)
+        return self._own(subgraph, shapes, run, executors) if lifted is None else self._stateful(lifted, run, executors)
+
+    def _stateful(self, lifted: Lifted, run: Run, executors: Read) -> EntryFrame:
+        """A frame for a subgraph whose variables are inputs and results of another one."""
+        with LOADING:
+            from circlet.runtime.exec.frames.stateful_frame import StatefulFrame
+
+        first = None if lifted.first is None else [
+            retype(self._part(each.part), each.shape, each.dtype.numpy) for each in lifted.first]
+        return StatefulFrame(lifted.op, run, lambda subgraph, shapes: self._own(subgraph, shapes, run, executors)
+                             or executors().resizable_frame(subgraph, shapes, run), first)
+
+    def _own(self, subgraph: int, shapes: tuple[Shape, ...], run: Run, executors: Read) -> EntryFrame | None:
+        """A frame for a subgraph that functions compute."""
         for each in self._plan.planned:
             if each.subgraph == subgraph and (functions := self._fitting(each, shapes)) is not None:
                 if each.layout is not None:
                     return self._fixed(each, each.layout, functions, run)
-                return self._open(each, functions, shapes, run, alone)
+                return self._open(each, functions, shapes, run, executors)
         return None
 
-    def lent(self, subgraph: int, arrays: Sequence[Array], run: Run, alone: MakeFrame) -> LentFrame | WholeFrame | None:
+    def lent(self, subgraph: int, arrays: Sequence[Array], run: Run, executors: Read
+             ) -> LentFrame | WholeFrame | None:
         shapes = tuple([each.shape for each in arrays])
         for each in self._plan.planned:
             is_fit = each.subgraph == subgraph and (each.layout is None or each.keeps_inputs)
@@ -128,7 +144,7 @@ class Prepared:
                 with LOADING:
                     from circlet.runtime.exec.frames.lent_frame import LentFrame
 
-                opened = self._open(each, functions, shapes, run, alone)
+                opened = self._open(each, functions, shapes, run, executors)
                 return None if opened is None else LentFrame(opened, arrays, is_resizable=True)
         return None
 
@@ -154,7 +170,7 @@ class Prepared:
         return self._functions[key]
 
     def _open(self, planned: Planned, functions: Sequence[Function], shapes: tuple[Shape, ...], run: Run,
-              alone: MakeFrame) -> OpenFrame | None:
+              executors: Read) -> OpenFrame | None:
         with LOADING:
             from circlet.backends.native.load.open_invocation import OpenInvocation
             from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
@@ -168,7 +184,7 @@ class Prepared:
 
         with suppress(UnboundError):
             return OpenFrame(planned.subgraph, layout, known, shapes, run, bind,
-                             lambda shapes: alone(shapes, run), planned.keeps_inputs)
+                             lambda shapes: executors().frame(planned.subgraph, shapes, run), planned.keeps_inputs)
         return None
 
     def _fixed(self, planned: Planned, layout: Layout, functions: Sequence[Function], run: Run) -> EntryFrame:

@@ -8,8 +8,7 @@ from circlet.runtime.exec.frames.cache import Key
 from circlet.runtime.ir.types import Shape
 
 if TYPE_CHECKING:
-    from circlet.runtime.exec.frames.open_frame import OpenFrame
-    from circlet.runtime.exec.preparation import EntryFrame
+    from circlet.runtime.exec.preparation import EntryFrame, OpenEntryFrame
     from circlet.runtime.exec.values.inputs import Entry
 
 KINDS = 8
@@ -24,7 +23,7 @@ class FramePool:
 
     def __init__(self) -> None:
         self._idle: dict[Key, list[EntryFrame]] = {}
-        self._open: dict[tuple[int, str], list[OpenFrame]] = {}
+        self._open: dict[tuple[int, str], list[OpenEntryFrame]] = {}
         self.latest: list[EntryFrame] = []
         """The one for any lengths that was given back last. It too may be taken and given back without a key, if it
         `serves` one."""
@@ -57,7 +56,7 @@ class FramePool:
         except IndexError:
             return None
 
-    def _take_open(self, key: Key) -> OpenFrame | None:
+    def _take_open(self, key: Key) -> OpenEntryFrame | None:
         subgraph, shapes, observed = key
         idle = self._open.get((subgraph, observed))
         if not idle:
@@ -80,7 +79,7 @@ class FramePool:
                 return frame
         return None
 
-    def _give_open(self, key: Key, frame: OpenFrame) -> None:
+    def _give_open(self, key: Key, frame: OpenEntryFrame) -> None:
         if self._kinds:
             idle = self._open.get((key[0], key[2]))
             if idle is None:

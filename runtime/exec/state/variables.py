@@ -172,13 +172,15 @@ class Variables:
 
     def read(self, handle: int) -> Array:
         """The value of a variable, which the next assignment may overwrite."""
+        found = self.value(handle)
+        if found is None:
+            raise ExecutionError(f"variable {self.name_of(handle)!r} is read before it is assigned")
+        return found
+
+    def value(self, handle: int) -> Array | None:
+        """The same; None where nothing was assigned."""
         found = self._held(handle)
-        if found is not None:
-            return found
-        try:
-            return self.values[handle]
-        except KeyError:
-            raise ExecutionError(f"variable {self.name_of(handle)!r} is read before it is assigned") from None
+        return self.values.get(handle) if found is None else found
 
     def _held(self, handle: int) -> Array | None:
         """What holds the value of a variable, in one of its cells."""
@@ -191,6 +193,13 @@ class Variables:
             self.values.pop(handle, None)
         else:
             self.values[handle] = value.copy()
+
+    def give(self, handle: int, value: Array) -> None:
+        """Gives a variable a value that nobody else has, nor writes to."""
+        if handle in self._cells:
+            self.assign(handle, value)
+        else:
+            self.values[handle] = value
 
     def name_of(self, handle: int) -> str | int:
         """The name of a variable, or, if it has none, its handle."""

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from circlet.runtime.exec.values.inputs import Entry, entry_of
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
-
-
-def entries_of(model: Model) -> Sequence[int]:
-    """The subgraphs that runs begin with: 0 and those of signatures."""
-    return sorted({0, *(each.subgraph for each in model.signatures)})
 
 
 def has_state(model: Model) -> bool:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import circlet
-from tests.schema.openvino.models import Case, check, const, draw, f32, i64, op, save
+from tests.schema.openvino.models import PRECISE, Case, check, const, draw, f32, i64, op, ov, save
 
+op6 = ov.opset6
 H, I, B, T = 3, 2, 2, 4  # noqa: E741  # hidden, input, batch, time
 SMALL = 1e-4
 
@@ -104,3 +105,50 @@ def test_a_first_value_that_the_run_computes(tmp_path: Path, backend: str) -> No
             expected += given.sum(1)
             (found,) = session.run([given]).values()
             np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def variable_of(shape: list[int], name: str) -> Any:
+    """A variable of float32."""
+    info = ov.op.util.VariableInfo()
+    info.data_shape, info.data_type, info.variable_id = ov.PartialShape(shape), ov.Type.f32, name
+    return ov.op.util.Variable(info)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_no_first_value(tmp_path: Path, backend: str) -> None:
+    """There is nothing of the dimensions that are not known."""
+    x, variable = op.parameter([1, -1, 2], f32), variable_of([1, -1, 2], "rows")
+    rows = op.concat([op6.read_value(variable), x], 1)
+    path = save(tmp_path, [rows.output(0)], [x], [op6.assign(rows, variable)])
+    session, request = circlet.Session(path, backend), ov.compile_model(path, "CPU").create_infer_request()
+    for count in (2, 1, 3):
+        given = draw(1, count, 2, seed=count)
+        (found,) = session.run([given]).values()
+        np.testing.assert_array_equal(found, request.infer([given])[0])
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_a_decoder(tmp_path: Path, backend: str) -> None:
+    """Attention to all that came before, whose keys and values are put into the order of beams first."""
+    x, beams = op.parameter([-1, -1, 8], f32), op.parameter([-1], np.int32)
+    sizes = op.gather(op.shape_of(x), const([0]), const(0))
+    empty = op.broadcast(const(0.0), op.concat([sizes, const([2, 0, 4])], 0))
+    sinks, found = [], []
+    for name in ("keys", "values"):
+        heads = op.transpose(op.reshape(op.matmul(x, const(draw(8, 8, seed=len(name))), False, True),
+                                        const([0, 0, 2, 4]), True), const([0, 2, 1, 3]))
+        variable = variable_of([-1, 2, -1, 4], name)
+        found.append(op.concat([op.gather(op6.read_value(empty, variable), beams, const(0)), heads], 2))
+        sinks.append(op6.assign(found[-1], variable))
+    query = op.transpose(op.reshape(x, const([0, 0, 2, 4]), True), const([0, 2, 1, 3]))
+    weights = op.softmax(op.matmul(query, found[0], False, True), 3)
+    path = save(tmp_path, op.matmul(weights, found[1], False, False).outputs(), [x, beams], sinks)
+    session = circlet.Session(path, backend)
+    request = ov.compile_model(path, "CPU", PRECISE).create_infer_request()
+    for batch in (2, 3):
+        session.reset_state()
+        request.reset_state()
+        for count in (4, 1, 1, 2):
+            given = [draw(batch, count, 8, seed=count), np.arange(batch, dtype=np.int32)[::-1].copy()]
+            (one,) = session.run(given).values()
+            np.testing.assert_allclose(one, request.infer(given)[0], rtol=1e-4, atol=1e-6)
