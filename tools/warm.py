@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend, Span
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.session import Session
+from circlet.runtime.exec.values.entry_points import has_state
 from circlet.runtime.exec.values.inputs import Entry, entry_of
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
@@ -149,7 +151,11 @@ def _warmed(path: str, options: WarmOptions) -> Warmed:
         for number, inputs in enumerate(_inputs(model, entry, options.shapes)):
             try:
                 record.is_lending = False
+                session.reset_state()
                 session.run_entry(entry, inputs)
+                if has_state(model):
+                    with suppress(RunError):  # on what the first run left, which may ask for other lengths
+                        session.run_entry(entry, inputs)
                 record.is_lending = True
                 session.bind(entry.subgraph, entry.arrays(inputs), is_resizable=True)
             except RunError as error:

@@ -17,6 +17,7 @@ from circlet.runtime.ops import unary
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.sort import Unique
 from tests.exec import graphs as g
+from tests.exec.kept import appending
 from tests.tools.conftest import Program
 
 COLLATZ, SIGNATURES = "examples/collatz.tflite", "tests/models/signatures.tflite"
@@ -89,6 +90,20 @@ def test_open_lengths(program: Program, tmp_path: Path, lowered: list[object]) -
     for shape in product((1, 2, 3, 50), (1, 2, 40)):
         if shape[0] == 1 or shape[1] != 1:
             g.run(session, [np.ones((*shape, 4), np.float32)])
+    assert len(lowered) == count
+
+
+def test_variables_of_open_lengths(program: Program, tmp_path: Path, lowered: list[object]) -> None:
+    """What runs do on what others left is code of its own."""
+    path = tmp_path / "appending.circle"
+    circlet.save(appending(is_computed=True), path)
+    program.text("warm", str(path))
+    count = len(lowered)
+    assert count
+    for rows in ((2, 3), (1, 2), (4, 3)):
+        session = circlet.Session(path, "native")
+        for _ in range(3):
+            session.run([np.ones((*rows, 2), np.int32)])
     assert len(lowered) == count
 
 
