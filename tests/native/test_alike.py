@@ -159,6 +159,16 @@ def test_a_filter_that_is_not_finite_is_another_operator() -> None:
     assert written(stack(body, 3, x=IMAGE), IMAGE) > written(stack(body, 2, x=IMAGE), IMAGE)
 
 
+def test_weights_of_halves_are_another_operator() -> None:
+    def body(s: SubgraphBuilder, v: Value, k: int) -> Value:
+        weights = numbers(256, 256, seed=k)
+        weights = weights.astype(np.float16).astype(np.float32) if k != 1 else weights
+        return s.apply(unary.Tanh(), s.apply(matmul.FullyConnected(), v, s.constant(weights), s.constant(numbers(256))))
+
+    x = numbers(4, 256)
+    assert written(stack(body, 3, x=x), x) > written(stack(body, 1, x=x), x)
+
+
 def scaled(by: Array) -> Body:
     return lambda s, v, _: s.apply(elementwise.Mul(), s.apply(unary.Tanh(), v), s.constant(by))
 

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.types import Activation
+import circlet
+from circlet.backends.native.backend import NativeBackend
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from tests.native.against_cpu import agree, applied, seeds, values
@@ -98,3 +101,34 @@ def test_rows_a_page_apart() -> None:
     x, y = values((2, 13, 1024), np.float32, 1), values((1024, 600), np.float32, 2) / np.float32(32)
     agree(applied(BatchMatMul()), x, np.stack([y, -y]), floats=FLOATS)
     agree(applied(FullyConnected(keep_num_dims=True), np.ascontiguousarray(y.T)), x, floats=FLOATS)
+
+
+def product(weights: Array, rows: int, is_transposed: bool) -> Model:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (rows, len(weights) if not is_transposed else weights.shape[1]))
+    op = FullyConnected() if is_transposed else BatchMatMul()
+    main.output(main.apply(op, x, main.constant(weights)))
+    return b.build()
+
+
+@pytest.mark.parametrize("is_transposed", [True, False])
+@pytest.mark.parametrize("rows", [1, 3, 16, 17, -1])
+def test_numbers_of_halves_are_kept_as_such(rows: int, is_transposed: bool) -> None:
+    """The results are those of weights of which one is no half, but for its column, to the bit."""
+    depth, columns = 420, 333
+    halves = values((columns, depth) if is_transposed else (depth, columns), np.float16, 0).astype(np.float32)
+    halves.reshape(-1)[5:9] = -0.0, 65504, 2.0 ** -24, -(2.0 ** -15)
+    others = halves.copy()
+    others[-1, -1] = 0.1
+    x = values((9 if rows < 0 else rows, depth), np.float32, 1)
+    sizes, found = [], []
+    for weights in (halves, others):
+        session = circlet.Session(product(weights, rows, is_transposed), "native")
+        found.append(session.invoke(0, [x])[0][:, :-1])
+        (backend,) = session._executors.span_backends
+        assert isinstance(backend, NativeBackend)
+        sizes.append(sum(each.constants.nbytes for each in backend._functions.values() if each is not None))
+    one, other = found
+    np.testing.assert_array_equal(one, other)
+    assert (sizes[0] < 0.6 * sizes[1]) == (rows <= 16)

@@ -31,7 +31,7 @@ from circlet.backends.native.lower.timing import Timing, Untimed
 from circlet.backends.native.parts import FIXED, External, Site, Source
 from circlet.backends.native.program import EMBEDDED_BYTES, Program
 from circlet.backends.native.rules.function import VariableCell
-from circlet.backends.native.rules.narrow import Narrow
+from circlet.backends.native.rules.narrow import Narrow, are_halves
 from circlet.backends.native.targets.target import Goal, Target
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import NOWHERE, Call
@@ -85,6 +85,7 @@ class FunctionLowering(ABC):
         """Memory for what is made of constants."""
         self._derived: dict[Hashable, tuple[Array, Array]] = {}
         self._narrow: dict[tuple[int, int], tuple[Array, Narrow]] = {}
+        self._halves: dict[tuple[int, int], tuple[Array, bool]] = {}
         self._apart: Outlined | None = None
         """The function of the operator that is being written, if it has one."""
         self._sites_before = 0
@@ -204,6 +205,13 @@ class FunctionLowering(ABC):
         """What the model has for a constant in fewer bits, if that is what is to be kept."""
         found = self._narrow.get((array.ctypes.data, array.nbytes))
         return None if found is None else found[1]
+
+    def are_halves(self, array: Array) -> bool:
+        """Whether float16 has all numbers of a constant of float32."""
+        key = array.ctypes.data, array.nbytes
+        if key not in self._halves:
+            self._halves[key] = array, are_halves(array)
+        return self._halves[key][1]
 
     def keep_narrow(self, array: Array, narrow: Narrow) -> None:
         """Says what the model has for a constant."""

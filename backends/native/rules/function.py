@@ -62,6 +62,10 @@ class Function(Protocol):
         """What the model has for a constant in fewer bits, if that is what is to be kept."""
         ...
 
+    def are_halves(self, array: Array) -> bool:
+        """Whether float16 has all numbers of a constant of float32."""
+        ...
+
     def keep_narrow(self, array: Array, narrow: Narrow) -> None:
         """Says what the model has for a constant."""
         ...

@@ -15,6 +15,8 @@ from circlet.runtime.records import dataclass
 
 KINDS = frozenset({DType.INT4, DType.INT8, DType.UINT8, DType.INT16, DType.FLOAT16})
 """What is narrower than float32."""
+_AT_A_TIME = 1 << 12
+"""Numbers that are looked at before others are; one of them mostly tells."""
 Floats = npt.NDArray[np.float32]
 
 
@@ -87,3 +89,11 @@ class Narrow:
         scales, zeros = (np.concatenate([np.broadcast_to(found, len(each.stored)) for each, found in kind])
                          for kind in ([(each, each.scales) for each in parts], [(each, each.zeros) for each in parts]))
         return cls(stored, first.dtype, scales, zeros)
+
+
+def are_halves(array: Array) -> bool:
+    """Whether float16 has all numbers of an array, to the bit."""
+    flat = array.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return all(flat[k:k + _AT_A_TIME].astype(np.float16).astype(flat.dtype).tobytes()
+                   == flat[k:k + _AT_A_TIME].tobytes() for k in range(0, flat.size, _AT_A_TIME))

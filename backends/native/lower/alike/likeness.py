@@ -76,7 +76,7 @@ def likeness(o: OperatorLowering) -> Hashable | None:
     members = _members(o)
     try:
         found = (_operator(o, members), o.shapes, _places(o), id(o.function.e.function), tuple(
-            None if each is None else _value(members, tensor, each)
+            None if each is None else _value(o, members, tensor, each)
             for tensor, each in zip(_sources(o), o.inputs, strict=True)))
         hash(found)
     except (_Own, TypeError):
@@ -140,7 +140,7 @@ def _places(o: OperatorLowering) -> Hashable:
     return tuple(numbers.setdefault(each, len(numbers)) for each in places)
 
 
-def _value(members: Sequence[_Member], tensor: int, value: Value) -> Hashable:
+def _value(o: OperatorLowering, members: Sequence[_Member], tensor: int, value: Value) -> Hashable:
     """What is known of an input."""
     array = value.known
     if value.quantization is not None or (array is None and value.memory is None):
@@ -157,5 +157,6 @@ def _value(members: Sequence[_Member], tensor: int, value: Value) -> Hashable:
     if array.nbytes <= EMBEDDED_BYTES and not is_made_of:
         return *lies, array.tobytes()
     if array.flags.c_contiguous and all(each.is_opaque(tensor) for each in readers):
-        return *lies, is_made_of or not is_real(value.dtype) or bool(np.isfinite(array).all())
+        is_plain = is_made_of or not is_real(value.dtype)
+        return *lies, is_plain or bool(np.isfinite(array).all()), not is_plain and o.function.are_halves(array)
     return *lies, array.ctypes.data
