@@ -71,15 +71,17 @@ def test_batch_matmul(rows: tuple[int, ...], depth: int, units: int, is_transpos
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from([(1, 1), (3, 3), (2, 5)]), st.sampled_from([1, 3, 32]), st.sampled_from([1, 8, 33]),
-       st.sampled_from(Padding), st.integers(1, 2), st.integers(1, 2), st.booleans(), kinds, seeds)
-def test_conv_2d(size: tuple[int, int], channels: int, filters: int, padding: Padding, stride: int, dilation: int,
-                 per_axis: bool, kind: str, seed: int) -> None:
+       st.sampled_from([1, 1, 2, 5]), st.sampled_from(Padding), st.integers(1, 2), st.integers(1, 2), st.booleans(),
+       kinds, seeds)
+def test_conv_2d(size: tuple[int, int], channels: int, filters: int, groups: int, padding: Padding, stride: int,
+                 dilation: int, per_axis: bool, kind: str, seed: int) -> None:
+    """Channels and filters are those of a group."""
     network = Network()
-    x = network.input(floats((2, 7, 11, channels), seed, kind))
-    w = weights(network, (filters, *size, channels), 0, per_axis, seed, 0.01)
+    x = network.input(floats((2, 7, 11, groups * channels), seed, kind))
+    w = weights(network, (groups * filters, *size, channels), 0, per_axis, seed, 0.01)
     op = Conv2D(padding, stride, stride, Activation.RELU, dilation, dilation)
-    network.op(op, x, w, network.constant(floats((filters,), seed, "plain")))
-    network.agree()
+    network.op(op, x, w, network.constant(floats((groups * filters,), seed, "plain")))
+    network.agree(is_native=True)
 
 
 @settings(max_examples=15, deadline=None)

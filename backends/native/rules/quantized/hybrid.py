@@ -42,7 +42,6 @@ from circlet.backends.native.rules.quantized.fully_connected import (
 )
 from circlet.backends.native.rules.quantized.wide import bits_of, many_taps, window_sums
 from circlet.backends.native.rules.quantized.zero_point import zero_point
-from circlet.backends.native.rules.real.conv import grouped
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.refusals import constant_inputs
 from circlet.backends.native.rules.rule import Node, Sink, nest
@@ -53,7 +52,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 _SCALE, _INVERSE, _ZERO, _MOVED = range(4)
 """What is kept of each row, a word each: its scale, what elements are multiplied by, and its zero point, as a float
@@ -270,6 +269,12 @@ class Scaling:
     activation: Activation
     is_centred: bool = False
 
+    def part(self, columns: slice) -> Scaling:
+        """That of some of the columns."""
+        scales = self.scales if len(self.scales) == 1 else self.scales[columns]
+        bias = None if self.bias is None else self.bias.reshape(-1)[columns]
+        return replace(self, weights=self.weights[columns], scales=scales, bias=bias)
+
     def rows(self, rescale: Rescale) -> OfRow:
         """How the sums of a quantised row become results: the zero point times the sum of the column's weights is taken
         off, the rest rescaled, the bias added, and the activation applied."""
@@ -408,31 +413,38 @@ def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights
                       lambda plan, scratch: Collected(scratch, collect), bits)
 
 
-@nest(Conv2D, all_of(refuses_types(DType.INT8), long_filters, grouped), name=HYBRID)
+@nest(Conv2D, all_of(refuses_types(DType.INT8), long_filters), name=HYBRID)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of images (n, h, w, c), float32, and a filter (o, kh, kw, c), int8: (n, i, j, o), float32. An image is quantised
-    around 0 where the filter has one scale, else so that int8 is used up."""
+    """Of images (n, h, w, c), float32, and a filter (o, kh, kw, c / groups), int8: (n, i, j, o), float32. An image is
+    quantised around 0 where the filter has one scale, else so that int8 is used up; each group is a product."""
     image, weights, function = node.input(0), constant(node.input(1)), node.function
     form = form_of(e.target, prod(node.shape[:-1]), weights)
     shape = images(image)
-    taps = Taps(form, shape, node.op.windows(shape, weights.shape), shape[3])
+    taps = Taps(form, shape, node.op.windows(shape, weights.shape), weights.shape[3])
     symmetric = not quantization(node.call.input(1)).per_axis
     source, parameters = staged(function, form, image, prod(shape[1:]), not symmetric)
     memory = stage(function, form, shape, source, taps.margins)
-
-    def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-        sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], value)
+    scaling = _scaling(node, weights, parameters, symmetric and not form.offset)
 
     def rescale(value: Lanes, factor: Lanes, scale: Lanes) -> Lanes:
         return value * (scale * factor) if symmetric else value * factor * scale
 
-    def image_of(e: Emitter, row: ir.Value) -> ir.Value:
-        return e.delinear(row, node.shape[:-1])[0]
+    def multiply(group: int, columns: slice) -> None:
+        def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+            sinks[0](e, [*e.delinear(row, node.shape[:-1]), e.builder.add(column, e.number(columns.start))], value)
 
-    scaling = _scaling(node, weights, parameters, symmetric and not form.offset)
-    of_image = scaling.rows(rescale)
-    multiply_scaled(scaling, form, prod(node.shape[:-1]), taps.left(function, memory), taps.runs(weights),
-                    lambda e, row: of_image(e, image_of(e, row)), take)
+        def of_row(e: Emitter, row: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
+            return of_image(e, e.delinear(row, node.shape[:-1])[0])
+
+        mine = scaling.part(columns)
+        of_image = mine.rows(rescale)
+        left = taps.left(function, e.address(memory, form.element, group * taps.channels))
+        multiply_scaled(mine, form, prod(node.shape[:-1]), left, taps.runs(mine.weights), of_row, take)
+
+    groups = shape[3] // taps.channels
+    size = len(weights) // groups
+    for group in range(groups):
+        multiply(group, slice(group * size, (group + 1) * size))
 
 
 @nest(DepthwiseConv2D, all_of(refuses_types(DType.INT8), long_filters, many_taps), name=HYBRID)
