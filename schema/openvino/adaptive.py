@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import product
-from math import inf, prod
+from functools import partial
+from math import inf
 
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import comparison, elementwise, reduce
+from circlet.runtime.ops.elements import GatherElements
 from circlet.runtime.ops.layout import StridedSlice
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value
@@ -15,7 +16,7 @@ from circlet.schema.openvino.matmul import matrix_product
 from circlet.schema.openvino.rules import Node, layer
 
 MOST_CELLS = 256
-"""Along all axes of an adaptive pool together, or of one that tells places: a choice, as each is a slice of its own."""
+"""Along all axes of an adaptive pool together: a choice, as each is a slice of its own."""
 
 
 @layer("AdaptiveAvgPool", since=8)
@@ -35,9 +36,9 @@ def adaptive_max_pool(node: Node) -> tuple[Value, ...]:
         if wants:
             raise node.refusal("places of the greatest elements of as many cells as only a run tells")
         return (c.in_float32(g, lambda x: _told(node, x, _greatest), node[0]),)
-    values = c.in_float32(g, lambda x: _adaptive(node, x, lambda each, axis: g.apply(
-        reduce.ReduceMax(keep_dims=True), each, c.axes_of([axis]))), node[0])
-    return (values, _places(node)) if wants else (values,)
+    if wants:
+        return _located(node)
+    return (c.in_float32(g, lambda x: _adaptive(node, x, partial(_maxima, g)), node[0]),)
 
 
 def _told(node: Node, x: Value, combine: Callable[[Graph, Value, Value, Value, Value], Value]) -> Value:
@@ -84,44 +85,40 @@ def _counts(node: Node) -> tuple[int, ...]:
 
 
 def _adaptive(node: Node, x: Value, combine: Callable[[Value, int], Value]) -> Value:
-    g = node.graph
     for axis, count in enumerate(_counts(node), 2):
-        cells = [x] if count == 1 else [_cell(g, x, axis, k, count) for k in range(count)]
-        x = c.concatenate(g, [combine(each, axis) for each in cells], axis)
+        x = c.concatenate(node.graph, [combine(each, axis) for each in _cells(node.graph, x, axis, count)], axis)
     return x
 
 
-def _places(node: Node) -> Value:
-    """The first place of the greatest element of each cell."""
+def _cells(g: Graph, x: Value, axis: int, count: int) -> Sequence[Value]:
+    return [x] if count == 1 else [_cell(g, x, axis, k, count) for k in range(count)]
+
+
+def _located(node: Node) -> tuple[Value, Value]:
+    """The greatest element of each cell, and its first place: along the last axis where each row has it, then of which
+    row it is that has the greatest, and so on."""
     g, x, counts = node.graph, node[0], _counts(node)
-    dtype = node.dtype("index_element_type", "i64")
-    if prod(counts) > MOST_CELLS:
-        raise node.refusal(f"places of the greatest elements of more than {MOST_CELLS} cells")
     x = c.cast(g, x, DType.FLOAT32) if x.dtype is DType.FLOAT16 else x
-    found = []
-    for cell in product(*map(range, counts)):
-        part = x
-        for axis, (k, count) in enumerate(zip(cell, counts, strict=True), 2):
-            part = _cell(g, part, axis, k, count)
-        found.append(_place(g, part, x, cell, counts))
-    joined = c.concatenate(g, found, 2)
-    return c.cast(g, c.reshape_to(g, joined, c.concatenate(g, [c.dims(g, x, 0, 2), c.integers(counts)])), dtype)
+    lengths = [c.dimension(g, x, axis) for axis in range(2, len(counts) + 2)]
+    step, places = c.integers([1]), None
+    for axis, count, length in reversed([*zip(range(2, len(counts) + 2), counts, lengths, strict=True)]):
+        cells = _cells(g, x, axis, count)
+        found = c.concatenate(g, [_first(g, each, length, axis, k, count) for k, each in enumerate(cells)], axis)
+        along = c.multiply(g, found, step)
+        places = along if places is None else c.add(g, along, g.apply(GatherElements(axis), places, found))
+        x, step = c.concatenate(g, [_maxima(g, each, axis) for each in cells], axis), c.multiply(g, step, length)
+    assert places is not None
+    return c.cast(g, x, node[0].dtype), c.cast(g, places, node.dtype("index_element_type", "i64"))
 
 
-def _place(g: Graph, part: Value, x: Value, cell: Sequence[int], counts: Sequence[int]) -> Value:
-    """Where the greatest element of a part lies in the whole, (n, c, 1)."""
-    rows = c.reshape_to(g, part, c.concatenate(g, [c.dims(g, part, 0, 2), c.integers([-1])]))
-    left = c.cast(g, g.apply(reduce.ArgMax(DType.INT32), rows, c.axes_of([2]), type=DType.INT32), DType.INT64)
-    place, step = None, c.integers([1])
-    for k in reversed(range(len(counts))):
-        length, own = c.dimension(g, x, k + 2), c.dimension(g, part, k + 2)
-        begin = c.floor_divided(g, c.scale(g, length, cell[k]), counts[k])
-        along = c.add(g, g.apply(elementwise.FloorMod(), left, own), begin) if k else c.add(g, left, begin)
-        left = g.apply(elementwise.FloorDiv(), left, own) if k else left
-        each = c.multiply(g, along, step)
-        place, step = each if place is None else c.add(g, place, each), c.multiply(g, step, length)
-    assert place is not None
-    return c.unsqueeze(g, place, [-1])
+def _first(g: Graph, cell: Value, length: Value, axis: int, k: int, count: int) -> Value:
+    """Where along an axis of some length the first of the greatest elements of cell k lies."""
+    inside = c.unsqueeze(g, g.apply(reduce.ArgMax(DType.INT32), cell, c.axes_of([axis]), type=DType.INT32), [axis])
+    return c.add(g, c.cast(g, inside, DType.INT64), c.floor_divided(g, c.scale(g, length, k), count))
+
+
+def _maxima(g: Graph, x: Value, axis: int) -> Value:
+    return g.apply(reduce.ReduceMax(keep_dims=True), x, c.axes_of([axis]))
 
 
 def _cell(g: Graph, x: Value, axis: int, k: int, count: int) -> Value:
