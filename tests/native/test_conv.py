@@ -49,6 +49,25 @@ def test_conv_2d(images: int, geometry: Geometry, channels: int, filters: int, p
         agree(applied(op), image, filter, bias)
 
 
+@settings(max_examples=40, deadline=None)
+@given(IMAGES, GEOMETRIES, st.sampled_from([4, 5, 12, 24]), st.sampled_from([1, 3, 6]), st.sampled_from([64, 65]),
+       st.sampled_from([1, 8, 17, 40]), ACTIVATIONS, st.booleans(), seeds)
+def test_dilated(images: int, geometry: Geometry, far: int, dilation: int, channels: int, filters: int,
+                 activation: Activation, is_read: bool, seed: int) -> None:
+    """Of windows whose elements are so far apart that some meet padding alone; `is_read` has another operator take the
+    results."""
+    height, width, tall, wide, stride_h, stride_w, *_ = geometry
+    op = Conv2D(Padding.SAME, stride_w, stride_h, activation, far, dilation)
+    filter = values((filters, tall, wide, channels), np.float32, seed)
+    image, bias = values((images, height, width, channels), np.float32, seed + 1), values((filters,), np.float32, seed)
+
+    def formula(g: SubgraphBuilder, x: Value) -> Sequence[Value]:
+        found = g.apply(op, x, g.constant(filter), g.constant(bias))
+        return [g.apply(Add(), found, g.constant(bias)) if is_read else found]
+
+    agree(formula, image)
+
+
 @settings(max_examples=60, deadline=None)
 @given(IMAGES, GEOMETRIES, st.sampled_from([2, 3, 4, 16]), st.sampled_from([1, 2, 5, 16]), CHANNELS, PADDINGS,
        ACTIVATIONS, st.booleans(), seeds)

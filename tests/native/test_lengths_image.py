@@ -44,7 +44,7 @@ def constant(g: Graph, *shape: int) -> Value:
 def filtered(op: Op, *filter: int, groups: int = 1) -> Callable[[Graph], Sequence[Value]]:
     """A convolution with a bias, and one of which another operator takes the results."""
     def write(g: Graph) -> Sequence[Value]:
-        x = image(g, filter[-1] * groups) if groups > 1 else image(g)
+        x = image(g) if isinstance(op, DepthwiseConv2D) else image(g, filter[-1] * groups)
         channels = filter[-1] if isinstance(op, DepthwiseConv2D) else filter[0]
         made = g(op, x, constant(g, *filter), constant(g, channels))
         return [made, g(Mul(), g(op, x, constant(g, *filter)), constant(g, channels))]
@@ -145,6 +145,9 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "conv-same-far": filtered(Conv2D(SAME, 5, 3), 7, 2, 3, 5),
     "conv-same-dilated": filtered(dilated(Conv2D, SAME), 7, 3, 3, 5),
     "conv-same-dilated-far": filtered(Conv2D(SAME, 1, 1, dilation_w_factor=24, dilation_h_factor=37), 7, 3, 3, 5),
+    "conv-same-dilated-deep": filtered(Conv2D(SAME, 1, 1, dilation_w_factor=7, dilation_h_factor=12), 9, 3, 3, 64),
+    "conv-same-dilated-deep-far": filtered(
+        Conv2D(SAME, 2, 3, RELU6, dilation_w_factor=5, dilation_h_factor=4), 17, 3, 2, 64),
     "conv-same-large": filtered(Conv2D(SAME, 2, 2, RELU6), 1100, 7, 7, 5),
     "conv-valid": filtered(Conv2D(VALID, 2, 1), 17, 2, 3, 5),
     "conv-valid-dilated": filtered(dilated(Conv2D, VALID), 7, 2, 2, 5),

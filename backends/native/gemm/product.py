@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -35,11 +35,12 @@ _MANY_TILES = 16
 
 Range: TypeAlias = "tuple[ir.Value, ir.Value]"
 """The first and the end of some numbers."""
+Wanted: TypeAlias = Callable[[Emitter, ir.Value, ir.Value], ir.Value]
+"""Whether the products of so many rows, from one on, are to be computed, an i1; these are added to something."""
 
 
-
-
-def multiply(e: Emitter, plan: Plan, left: Left, right: Panels, start: ir.Value, result: Result) -> None:
+def multiply(e: Emitter, plan: Plan, left: Left, right: Panels, start: ir.Value, result: Result,
+             wanted: Wanted | None = None) -> None:
     """Emits a product of (rows, depth) and (depth, columns) words, which gives (rows, columns).
 
     Loops over blocks of rows, panels, parts of the depth, and tiles, as in GotoBLAS (Goto and van de Geijn 2008) and
@@ -52,9 +53,10 @@ def multiply(e: Emitter, plan: Plan, left: Left, right: Panels, start: ir.Value,
         right: the panels.
         start: what the sums of each column begin with, for whole panels.
         result: where the results go.
+        wanted: which tiles are computed; None: all.
     """
     if may_differ(plan.rows, 0) and may_differ(plan.columns, 0):
-        _Nest(e, plan, left, right, start, result).emit()
+        _Nest(e, plan, left, right, start, result, wanted).emit()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +78,9 @@ class _Chunk:
 
 class _Nest:
     def __init__(self, e: Emitter, plan: Plan, left: Left, right: Panels, start: ir.Value,
-                 result: Result) -> None:
+                 result: Result, wanted: Wanted | None) -> None:
         self._e = e
+        self._wanted = wanted
         self._left = left
         self._right = right
         self._start = start
@@ -192,9 +195,16 @@ class _Nest:
         return self._e.builder.add(begin, larger) if split.larger else begin
 
     def _tile(self, group: Group, panel: ir.Value, first: ir.Value, k: ir.Value, chunk: _Chunk) -> None:
-        """Tile `k` of a block; after the last chunk its results are passed on."""
+        """Tile `k` of a block, if it is wanted."""
+        number = self._e.builder.add(first, k)
+        row = self._begin(self._plan.split, number)
+        wanted = None if self._wanted is None else self._wanted(self._e, row, self._tile_rows(number))
+        with nullcontext() if wanted is None else self._e.builder.if_then(wanted):
+            self._compute(group, panel, number, k, chunk)
+
+    def _compute(self, group: Group, panel: ir.Value, number: ir.Value, k: ir.Value, chunk: _Chunk) -> None:
+        """A tile of a number; after the last chunk its results are passed on."""
         e, plan, result = self._e, self._plan, self._result
-        number = e.builder.add(first, k)
         row, column = self._begin(plan.split, number), e.builder.mul(panel, e.number(plan.panel))
         if isinstance(result, Direct):
             out, step = self._at(self._at(result.memory, row, result.step), column, WORD), result.step

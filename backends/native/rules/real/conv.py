@@ -25,6 +25,7 @@ from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.image import BYTES, Image, Volume, empty_image, image_of, repeated, with_margins
 from circlet.backends.native.rules.real.depthwise import depthwise
+from circlet.backends.native.rules.real.dilated import convolve_dilated, is_sparse
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.product import FloatProduct, refuses
 from circlet.backends.native.rules.real.taps import all_finite, convolve_by_taps
@@ -66,7 +67,10 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     windows = node.op.windows(image.shape, filter.shape)
     is_padded = any(each.is_padded for each in windows)
     if not is_padded or (filter.known is not None and np.isfinite(filter.known).all()):
-        _product(node, e, sinks[0], windows)
+        if filter.known is not None and is_sparse(e, windows, image.shape[3]):
+            convolve_dilated(node, e, sinks[0], windows)
+        else:
+            _product(node, e, sinks[0], windows)
     elif filter.known is not None:
         convolve_by_taps(node, e, sinks[0], windows)
     else:
