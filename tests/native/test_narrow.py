@@ -17,6 +17,7 @@ from circlet.backends.arithmetic.gates import INT16, LOGISTIC, TANH
 from circlet.backends.native.emit.emitter import I32, Emitter
 from circlet.backends.native.gemm.stored import Integers
 from circlet.backends.native.load import cache, llvm
+from circlet.backends.native.rules.narrow import are_halves
 from circlet.backends.native.rules.recurrent import gate_functions
 from circlet.backends.native.targets.target import Goal, Target
 from circlet.runtime.ir.builder import ModelBuilder
@@ -154,3 +155,15 @@ def test_functions_of_gates(function: Any, expected: Array) -> None:
     found = np.zeros(len(INT16), np.int32)
     call_of(write)(INT16.astype(np.int32), found)
     np.testing.assert_array_equal(found, expected)
+
+
+def test_numbers_that_float16_has() -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    finite = np.tile(halves[np.isfinite(halves)], 3)
+    assert are_halves(finite)
+    assert are_halves(finite[:0])
+    for other in (0.1, 65520, 65504 + 16, 2.0 ** -25, 2.0 ** -14 + 2.0 ** -26, -(2.0 ** -24) * 1.5, np.inf):
+        for place in (0, 5000, finite.size - 1):
+            found = finite.copy()
+            found[place] = other
+            assert not are_halves(found), other

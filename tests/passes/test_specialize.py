@@ -46,6 +46,19 @@ def test_shapes_that_do_not_fit_name_the_operator() -> None:
         specializer_of(model).at(0, ((2,), (3,)))
 
 
+def test_constants_are_computed_once_for_all_shapes() -> None:
+    def write(s: SubgraphBuilder, v: Sequence[Value]) -> list[Value]:
+        first = s.apply(Neg(), s.constant(np.ones(3, np.float32)))
+        return [s.apply(Add(), v[0], s.apply(Neg(), first)), s.apply(Fill(), s.apply(ShapeOf(DType.INT32), v[0]),
+                                                                     s.constant(np.float32(2)))]
+
+    specializer = specializer_of(model_of(write, (-1, 3)))
+    two, three, again = (specializer.at(0, ((length, 3),)) for length in (2, 3, 4))
+    assert all(two.known[each] is three.known[each] is again.known[each] for each in (2, 3))
+    filled = two.subgraph.outputs[1]
+    assert [each.known[filled].shape for each in (two, three)] == [(2, 3), (3, 3)]
+
+
 def test_what_follows_from_constants_and_shapes_is_known() -> None:
     def write(s: SubgraphBuilder, v: Sequence[Value]) -> list[Value]:
         shape = s.apply(ShapeOf(DType.INT32), v[0])

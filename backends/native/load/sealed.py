@@ -31,6 +31,8 @@ _MAPPED = 1 << 14
 is made page by page; a file that others use has its pages, many of which are mapped at a time."""
 _WORDS = 512
 """Words of 64 bits in a run whose sum stands for it: 4 KiB, which disks write at a time."""
+_COMPARED = 1 << 18
+"""Bytes that are compared at a time, so that what is found of them stays in the cache."""
 _HELD: WeakValueDictionary[tuple[int, bytes], Array] = WeakValueDictionary()
 """By size and checksum, as long as a function holds them. They are only read."""
 _END = Struct("<8sQQQ32s32s")
@@ -112,7 +114,12 @@ def checksum(content: Array) -> bytes:
 def shared(constants: Array, checksum: bytes) -> Array:
     """The constants, or others of the same bytes that are held already; the checksum is likely to tell them apart."""
     found = _HELD.setdefault((constants.size, checksum), constants)
-    return found if found is constants or np.array_equal(found, constants) else constants
+    return found if found is constants or _are_equal(found, constants) else constants
+
+
+def _are_equal(one: Array, other: Array) -> bool:
+    """Whether as many bytes are the same, found out part by part, as numpy takes memory for what it finds of each."""
+    return all(np.array_equal(one[k:k + _COMPARED], other[k:k + _COMPARED]) for k in range(0, one.size, _COMPARED))
 
 
 def _mapped(file: FileIO) -> Mapping | None:

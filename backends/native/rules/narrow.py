@@ -15,8 +15,11 @@ from circlet.runtime.records import dataclass
 
 KINDS = frozenset({DType.INT4, DType.INT8, DType.UINT8, DType.INT16, DType.FLOAT16})
 """What is narrower than float32."""
-_AT_A_TIME = 1 << 12
-"""Numbers that are looked at before others are; one of them mostly tells."""
+_FIRST, _AT_A_TIME = 1 << 12, 1 << 16
+"""Numbers that are looked at before others are, as one of them mostly tells; and at a time, so that they stay in the
+cache."""
+_LARGEST, _NORMAL = (int(np.float32(each).view(np.uint32)) for each in (65504, 2.0 ** -14))
+"""The bits of the largest number that float16 has, and of the least one that it has with all digits."""
 Floats = npt.NDArray[np.float32]
 
 
@@ -92,8 +95,17 @@ class Narrow:
 
 
 def are_halves(array: Array) -> bool:
-    """Whether float16 has all numbers of an array, to the bit."""
-    flat = array.reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return all(flat[k:k + _AT_A_TIME].astype(np.float16).astype(flat.dtype).tobytes()
-                   == flat[k:k + _AT_A_TIME].tobytes() for k in range(0, flat.size, _AT_A_TIME))
+    """Whether float16 has all numbers of an array of float32, to the bit."""
+    bits = array.reshape(-1).view(np.uint32)
+    return _are_halves(bits[:_FIRST]) and all(_are_halves(bits[k:k + _AT_A_TIME])
+                                              for k in range(_FIRST, bits.size, _AT_A_TIME))
+
+
+def _are_halves(bits: npt.NDArray[np.uint32]) -> bool:
+    """The same of few, by what digits and exponents float16 has; the least ones, which it has with fewer digits, by
+    conversion."""
+    sizes = bits & 0x7fffffff
+    if (bits & 0x1fff).any() or sizes.max(initial=0) > _LARGEST:
+        return False
+    least = sizes[sizes < _NORMAL].view(np.float32)
+    return bool((least.astype(np.float16).astype(np.float32) == least).all())
