@@ -39,7 +39,8 @@ def _circlet(path: Path) -> Runner:
     session = circlet.Session(path)
 
     def run(inputs: Arrays) -> list[object]:
-        session.reset_state()
+        if path.suffix != STEPS:
+            session.reset_state()
         return list(session.invoke(0, list(inputs.values())))
 
     return run
@@ -107,15 +108,26 @@ def _onnxruntime(path: Path) -> Runner:
     return lambda inputs: list(session.run(None, inputs))
 
 
+def _openvino(path: Path) -> Runner:
+    import openvino
+
+    options = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1,
+               "CACHE_DIR": str(path.with_name("openvino"))}
+    request = openvino.compile_model(path, "CPU", options).create_infer_request()
+    return lambda inputs: list(request.infer(inputs).values())
+
+
+STEPS = ".xml"
+"""What the files are called of models that go on from what the run before left."""
 ALONE = "circlet, one shape"
 """What is given one shape only."""
 RUNTIMES: dict[str, tuple[Callable[[Path], Runner], str]] = {
     "circlet": (_circlet, "circlet"), ALONE: (_alone, "circlet"),
     "circlet.Interpreter": (_interpreter, "circlet.interpreter"),
     "LiteRT": (_litert, "ai_edge_litert.interpreter"),
-    "ONNX Runtime": (_onnxruntime, "onnxruntime")}
+    "ONNX Runtime": (_onnxruntime, "onnxruntime"), "OpenVINO": (_openvino, "openvino")}
 """What loads a model, and the module that is not counted."""
-PEERS = {".tflite": "LiteRT", ".onnx": "ONNX Runtime"}
+PEERS = {".tflite": "LiteRT", ".onnx": "ONNX Runtime", STEPS: "OpenVINO"}
 """By the kind of file."""
 
 
@@ -153,7 +165,8 @@ def _measured(runtime: str, name: str, path: Path, shapes: int, cache: str) -> t
 def _compare(name: str, path: Path, rounds: int, shapes: int) -> None:
     print(f"{name}: {MODELS[name][2]}")
     other = PEERS[path.suffix]
-    own = [each for each in ("circlet", ALONE, "circlet.Interpreter") if other == "LiteRT" or "Interpreter" not in each]
+    own = [each for each in ("circlet", ALONE, "circlet.Interpreter")
+           if (other == "LiteRT" or "Interpreter" not in each) and (path.suffix != STEPS or each != ALONE)]
     with tempfile.TemporaryDirectory() as cache:
         cold, *_ = [_measured(each, name, path, shapes, cache) for each in own]
         warm = {each: [_measured(each, name, path, shapes, cache) for _ in range(rounds)] for each in own}

@@ -171,13 +171,21 @@ MODELS: dict[str, tuple[Callable[[Graph], None] | None, Callable[[np.random.Gene
               "rows of positive sum among 3 to 120"),
     "export": (None, _words, "an encoder as ONNX with dynamic axes, ids int64[1 or 2, 3 to 120]"),
     "decoder": (None, _step, "a step of a decoder as ONNX, its keys and values of 100 to 4000 rows given and returned"),
+    "stateful": (None, lambda random: floats(1, int(random.integers(1, 5)), DEPTH),
+                 "steps of a decoder as OpenVINO IR that keeps its keys and values, 1 to 4 rows each"),
 }
-"""By name: what writes the graph, or None for an ONNX model, what makes inputs, and what it is."""
+"""By name: what writes the graph, or None for a model of ONNX or OpenVINO, what makes inputs, and what it is."""
 
 
 def write_model(name: str, folder: Path) -> Path:
     """Writes a model; gives its path."""
     write = MODELS[name][0]
+    if name == "stateful":
+        from benchmarks.open_stateful import write_decoder
+
+        path = folder / f"{name}.xml"
+        write_decoder(path)
+        return path
     if write is None:
         from benchmarks.open_export import decoder, encoder
 

@@ -58,6 +58,8 @@ class ExecutorMap:
             UnsupportedError: lists every operator that no backend computes.
         """
         self.model = model
+        self._evaluated: dict[tuple[int, int], tuple[Sequence[Array | None], Sequence[Array]]] = {}
+        """For each operator that was evaluated, by subgraph, what it was given last, and gave: constants, mostly."""
         self.specializer = Specializer(model, self._evaluate)
         self.generalizer = Generalizer(model, self.specializer)
         self._rounds = frozenset(callee for subgraph in model.subgraphs for each in subgraph.operators
@@ -305,7 +307,16 @@ class ExecutorMap:
         return Executor(index, subgraph, tuple(kernels), tuple(named), self.span_backends)
 
     def _evaluate(self, index: int, number: int, inputs: list[Array | None],
-                  shapes: tuple[Shape, ...]) -> list[Array]:
+                  shapes: tuple[Shape, ...]) -> Sequence[Array]:
+        """The results of an operator, which are those of before where it has the very inputs again."""
+        given, found = self._evaluated.get((index, number), ((), ()))
+        if not found or not all(one is other for one, other in zip(given, inputs, strict=True)):
+            found = self._compute(index, number, inputs, shapes)
+            self._evaluated[index, number] = inputs, found
+        return found
+
+    def _compute(self, index: int, number: int, inputs: list[Array | None], shapes: tuple[Shape, ...]
+                 ) -> Sequence[Array]:
         executor = self[index]
         tensors = [executor.subgraph.tensors[each] for each in executor.subgraph.operators[number].outputs]
         outputs: list[Array] = [np.zeros(shape, each.dtype.numpy)

@@ -48,7 +48,7 @@ _BETWEEN = (DType.FLOAT32, DType.FLOAT64)
 MOST_FLOATS = 16
 """In a tensor of such numbers; a choice."""
 
-Evaluate: TypeAlias = Callable[[int, int, list["Array | None"], tuple[Shape, ...]], "list[Array]"]
+Evaluate: TypeAlias = Callable[[int, int, list["Array | None"], tuple[Shape, ...]], "Sequence[Array]"]
 """Computes operator `(subgraph, operator)` from constant inputs into arrays of the given shapes."""
 
 
@@ -168,8 +168,6 @@ class Specializer:
     def __init__(self, model: Model, evaluate: Evaluate) -> None:
         self._model = model
         self._evaluate = evaluate
-        self._latest: dict[tuple[int, int], tuple[Sequence[Array | None], Sequence[Array]]] = {}
-        """For each operator that was evaluated, by subgraph, what it was given last, and gave: constants, mostly."""
         self._read = cache(self._read_inputs)
         self._sized = cache(self._sized_inputs)
         self.at = lru_cache(MEMO_SIZE)(self._at)
@@ -438,7 +436,7 @@ class Specializer:
             is_open_now = any(each in floats for each in operator.inputs) or any(
                 each is not None and is_open_value(each) for each in inputs)
             values = (_followed(subgraph, operator, inputs, out_shapes) if is_open_now else
-                      self._evaluated(so_far.index, number, inputs, out_shapes))
+                      self._evaluate(so_far.index, number, inputs, out_shapes))
             if values is None:
                 return
             if is_open_now and subgraph.tensors[operator.outputs[0]].dtype in _BETWEEN:
@@ -448,16 +446,6 @@ class Specializer:
             dtype = subgraph.tensors[tensor].dtype.numpy
             known[tensor] = found if found.dtype == dtype or is_open_value(found) else closed(found, (), dtype)
             known[tensor].setflags(write=False)
-
-
-    def _evaluated(self, index: int, number: int, inputs: list[Array | None], shapes: tuple[Shape, ...]
-                   ) -> Sequence[Array]:
-        """The results of an operator, which are those of before where it has the very inputs again."""
-        given, found = self._latest.get((index, number), ((), ()))
-        if not found or not all(one is other for one, other in zip(given, inputs, strict=True)):
-            found = self._evaluate(index, number, inputs, shapes)
-            self._latest[index, number] = inputs, found
-        return found
 
 
 def _of_same(subgraph: Subgraph, number: int, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
