@@ -86,7 +86,21 @@ def first_of_another(b: ModelBuilder, s: SubgraphBuilder, x: Value) -> Value:
     return found
 
 
-LEFT = (read_again, assigned_twice, read_elsewhere, not_set, set_by_chance, of_one_shape, first_of_another)
+def flag_is_left(b: ModelBuilder, s: SubgraphBuilder, x: Value) -> Value:
+    """A variable that has a value, though nothing says so."""
+    found = append(s, computed_first(b, s, x, "rows"), x)
+    assign(s, "rows", found)
+    return found
+
+
+def flag_becomes_false(b: ModelBuilder, s: SubgraphBuilder, x: Value) -> Value:
+    found = flag_is_left(b, s, x)
+    assign(s, "rows/flag", s.constant(np.array(False)))
+    return found
+
+
+LEFT = (read_again, assigned_twice, read_elsewhere, not_set, set_by_chance, of_one_shape, first_of_another,
+        flag_is_left, flag_becomes_false)
 
 
 def model(body: Body) -> Model:
@@ -124,3 +138,25 @@ def test_operators_keep_their_places(is_computed: bool) -> None:
     assert {each.name for each in after} - {"SKIP"} == {"CONCATENATION", "SUM"}
     assert all(new is old for new, old in zip(after, before, strict=True) if new.name != "SKIP")
     assert lift_variables(lifted) is lifted
+
+
+@NATIVE
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_what_is_never_assigned_is_lifted(is_computed: bool) -> None:
+    """It has its first value in each run."""
+    def body(b: ModelBuilder, s: SubgraphBuilder, x: Value) -> Value:
+        if is_computed:
+            return append(s, computed_first(b, s, x, "rows"), x)
+        set_once(b, s, "rows", np.ones((1, 2, 2), np.int32))
+        return append(s, read(s, "rows"), x)
+
+    made = model(body)
+    op = lifted_variables(lift_variables(made).subgraphs[0])
+    assert op is not None
+    assert op.flags == ()
+    sessions = [circlet.Session(made, backend) for backend in ("cpu", "native")]
+    for listener in (None, None, circlet.ValueRecorder(), None):
+        for count in (1, 2):
+            given = np.arange(2 * count, dtype=np.int32).reshape(1, count, 2)
+            (one,), (other,) = (each.run([given], listener=listener).values() for each in sessions)
+            np.testing.assert_array_equal(one, other)

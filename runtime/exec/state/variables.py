@@ -179,7 +179,7 @@ class Variables:
 
     def value(self, handle: int) -> Array | None:
         """The same; None where nothing was assigned."""
-        found = self._held(handle)
+        found = self._held(handle) if handle in self._cells else None
         return self.values.get(handle) if found is None else found
 
     def _held(self, handle: int) -> Array | None:

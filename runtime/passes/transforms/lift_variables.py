@@ -70,10 +70,11 @@ class _Entry:
         if first is None:
             return None
         places = range(len(self._model.subgraphs), len(self._model.subgraphs) + 2)
+        named = {variable for variable, _ in self._assignments.values()}
         op = CallOnVariables(
             places[0], places[1], tuple(each.variable for each in readings), tuple(self._assigned),
-            tuple(dict.fromkeys(each.flag for each in readings if each.flag is not None)),
-            tuple(dict.fromkeys(each.subgraph for each in self._settings.values())))
+            tuple(self._assigned_flags),
+            tuple(dict.fromkeys(each.subgraph for each in self._settings.values() if each.variable in named)))
         entry = {max(self._gone): Operator(op, self._graph.inputs, self._graph.outputs)}
         graphs = list(self._model.subgraphs)
         graphs[self._index] = self._with(entry, self._graph.inputs, self._graph.outputs)
@@ -133,6 +134,11 @@ class _Entry:
         """The tensor that each variable is given but flags."""
         return {variable: value for variable, value in self._assignments.values() if variable not in self._flags}
 
+    @property
+    def _assigned_flags(self) -> list[Variable]:
+        """The flags that become true."""
+        return [variable for variable, _ in self._assignments.values() if variable in self._flags]
+
     @cached_property
     def _assignments(self) -> Mapping[int, tuple[Variable, int]]:
         """By operator: a variable and the tensor that it is given."""
@@ -161,13 +167,18 @@ class _Entry:
         first values; and each is assigned once at most, after it is read."""
         named = [variable for variable, _ in self._assignments.values()]
         begun = {each.variable for each in self._settings.values()}
-        has_first = all(each.variable in begun if each.flag is None else each.flag in begun
-                        for each in self._readings.values())
-        flagged = {each.variable: each.flag for each in self._readings.values()}
-        is_flagged = all(flag is None or {variable, flag} <= {*named} or variable not in named
-                         for variable, flag in flagged.items())
+        has_first = all((each.flag or each.variable) in begun for each in self._readings.values())
         is_ordered = max(self._readings) < min(self._assignments, default=len(self._operators))
+        is_flagged = all(map(self._is_flagged, self._readings.values()))
         return has_first and is_flagged and is_ordered and len(named) == len({*named}) and self._is_alone()
+
+    def _is_flagged(self, reading: _Reading) -> bool:
+        """Whether what says that a variable has a value becomes true where the variable is assigned, and not else."""
+        given = dict(self._assignments.values())
+        if reading.flag is None or reading.flag not in given:
+            return reading.flag is None or reading.variable not in given
+        value = self._graph.tensors[given[reading.flag]].data
+        return reading.variable in given and value is not None and bool(value.all())
 
     def _is_alone(self) -> bool:
         """Whether operators that stay use no handle and flag of what is lifted, and other subgraphs none of the
