@@ -30,7 +30,7 @@ from circlet.runtime.ops.reduce import ArgMax, ReduceMax, Sum
 from circlet.runtime.ops.resample import Interpolation, Resample
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.segment import SegmentSum, UnsortedSegmentSum
-from circlet.runtime.ops.shape import BroadcastTo, Fill, OneHot, Range, Reshape
+from circlet.runtime.ops.shape import Alias, BroadcastTo, Fill, OneHot, Range, Reshape, ShapeOf
 from circlet.runtime.ops.sort import TopKV2
 from circlet.runtime.ops.unary import Neg, Tanh
 from tests.native.against_cpu import agree, applied
@@ -48,6 +48,14 @@ def filled(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     ones = g(Fill(), g(Reshape(), k, g.ints(1), dtype=INTS), g.number(1.0))
     return [g(Mul(), ones, g.number(3.0)), g(Tile(), x, twice(g, k)),
             g(Tile(), x, g(Pack(2), k, g.number(2), dtype=INTS))]
+
+
+def renamed(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """A row as often as k says, beside a number of a shape; k under another name in a group."""
+    one, width = g(Reshape(), k, g.ints(1), dtype=INTS), g(ShapeOf(INTS), x, dtype=INTS)
+    columns = g(StridedSlice(), width, g.ints(1), g.ints(2), g.ints(1), dtype=INTS)
+    size = g(Concatenation(0), g(Alias(), one, dtype=INTS), columns, dtype=INTS)
+    return [g(BroadcastTo(), g.number(4.0), size), g(Mul(), size, g.ints(2, 3), dtype=INTS)]
 
 
 def twice(g: Graph, k: Value) -> Value:
@@ -268,7 +276,7 @@ CASES: dict[str, Write] = {
     "scattered": scattered, "made dense": made_dense, "nearest": nearest, "chunked": chunked, "resized": resized,
     "grouped": grouped, "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
     "resampled": resampled, "attended": attended, "ends": ends,
-    "framed": framed, "summed": summed, "written": written, "cut": cut,
+    "framed": framed, "summed": summed, "written": written, "cut": cut, "renamed": renamed,
 }
 NOT_EMPTY = frozenset({"images", "selected", "resampled"})
 """Of which no length may be 0."""

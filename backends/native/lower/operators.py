@@ -150,8 +150,8 @@ class OperatorLowering:
             rule = rule_of(self.call())
             return () if isinstance(rule, str) else rule.parameters
         members = zip(op.members, map(rule_of, op.calls_at(self.place)), strict=True)
-        read = {member.operator.inputs[position] for member, rule in members if isinstance(rule, Rule)
-                for position in rule.parameters}
+        read = {tensor for member, rule in members if isinstance(rule, Rule)
+                for position, tensor in enumerate(member.operator.inputs) if position in rule.parameters}
         return [position for position, tensor in enumerate(self.operator.inputs) if tensor in read]
 
     def rule(self) -> Rule[Op] | str:
