@@ -38,6 +38,7 @@ EXPAND_SPARSE = _pass("expand_sparse", "DENSIFY")
 COLLECT_LISTS = _pass("collect_lists", "LOOP", "SEQUENCE_CONCAT")
 LOWER_LOOPS = _pass("lower_loops", "LOOP")
 SIMPLIFY_IDENTITIES = _pass("simplify_identities", "CAST STRIDED_SLICE")
+PICK_ELEMENTS = _pass("pick_elements", "STRIDED_SLICE", "SQUEEZE")
 DIVIDE_DOWN = _pass("divide_down", "SIGN", "FLOOR_MOD", "SELECT SELECT_V2")
 NAME_COMBINATIONS = _pass("name_combinations", "STABLEHLO_REDUCE_WINDOW")
 FUSE_ROW_UPDATES = _pass("fuse_row_updates", "CONCATENATION", "SLICE")
@@ -53,8 +54,8 @@ COMPACT = _pass("compact", module="portable.compact", renumbers=True)
 IMPORTED = Pipeline("imported", (PROPAGATE_LAYOUT,))
 """What loading does with models whose images have channels first."""
 INTERPRETED = Pipeline("interpreted", (
-    COLLECT_LISTS, LOWER_LOOPS, SIMPLIFY_IDENTITIES, DIVIDE_DOWN, FUSE_ROW_UPDATES, UPDATE_VARIABLES, EXPAND_SPARSE,
-    NAME_COMBINATIONS, ELIMINATE_DEAD))
+    COLLECT_LISTS, LOWER_LOOPS, SIMPLIFY_IDENTITIES, PICK_ELEMENTS, DIVIDE_DOWN, FUSE_ROW_UPDATES, UPDATE_VARIABLES,
+    EXPAND_SPARSE, NAME_COMBINATIONS, ELIMINATE_DEAD))
 """What every session does first, and all that one does which computes operator by operator."""
 
 

@@ -33,6 +33,7 @@ from tests.ops.test_loop import ROW, TOTAL, TOTAL_KINDS, i32, total
 from tests.passes.growth_cases import PADDED, growing
 from tests.passes.test_divide_down import model as quotients
 from tests.passes.test_fuse_row_updates import model as row_update
+from tests.passes.test_pick_elements import picking
 
 F32, LIST = DType.FLOAT32, DType.VARIANT
 
@@ -138,6 +139,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "name_combinations": _windows,
     "simplify_identities": lambda: _main(lambda m, x: m.apply(Cast(F32, F32), x)),
     "fuse_row_updates": row_update,
+    "pick_elements": picking,
     "update_variables": lambda: _main(_cached),
     "expand_sparse": lambda: _main(_sparse),
     "eliminate_dead": lambda: _main(_unused),

@@ -319,7 +319,7 @@ def test_passes(program: Program) -> None:
     text = program.text("inspect", "tests/models/list_update.tflite", "--passes", "--backend", "cpu")
     assert [line.split() for line in text.splitlines()] == [
         ["pass", "indices", "changed"], *([name, "kept", "nothing"] for name in (
-            "collect_lists", "lower_loops", "simplify_identities", "divide_down", "fuse_row_updates",
+            "collect_lists", "lower_loops", "simplify_identities", "pick_elements", "divide_down", "fuse_row_updates",
             "update_variables", "expand_sparse", "name_combinations", "eliminate_dead"))]
 
 
@@ -327,6 +327,7 @@ def test_what_passes_change(program: Program, dead: Path) -> None:
     found = program.json("inspect", dead, "--passes", "--backend", "cpu")["passes"]
     assert [(each["name"], each["renumbers"], each["changes"]) for each in found] == [
         ("collect_lists", False, False), ("lower_loops", False, False), ("simplify_identities", False, False),
+        ("pick_elements", False, False),
         ("divide_down", False, False), ("fuse_row_updates", False, False),
         ("update_variables", False, False), ("expand_sparse", False, False),
         ("name_combinations", False, False), ("eliminate_dead", False, True)]
@@ -358,5 +359,5 @@ def test_passes_of_loading_come_first(program: Program) -> None:
 def test_no_such_pass(program: Program) -> None:
     assert program.error("inspect", COLLATZ, "--backend", "cpu", "--after", "eliminate_ded") == (
         "no pass 'eliminate_ded' in pipeline 'imported and interpreted'; it has propagate_layout, collect_lists, "
-        "lower_loops, simplify_identities, divide_down, fuse_row_updates, update_variables, expand_sparse, "
-        "name_combinations, eliminate_dead; did you mean 'eliminate_dead'?")
+        "lower_loops, simplify_identities, pick_elements, divide_down, fuse_row_updates, update_variables, "
+        "expand_sparse, name_combinations, eliminate_dead; did you mean 'eliminate_dead'?")
