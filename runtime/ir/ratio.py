@@ -6,6 +6,8 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from circlet.runtime.ir.length import Length, is_length, larger
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import DType
@@ -83,6 +85,15 @@ class Ratio:
         found = self.ceil() if self.numerator < 0 else self.floor()
         return found.numerator
 
+    def _is_of(self, dtype: DType) -> bool:
+        """Whether a type of floats has a fixed number exactly."""
+        with np.errstate(over="ignore"):
+            found = float(dtype.numpy.type(self.numerator / self.denominator))
+        return isfinite(found) and Ratio(*found.as_integer_ratio())._equals(self)
+
+    def _equals(self, other: Ratio) -> bool:
+        return self.numerator * other.denominator == other.numerator * self.denominator
+
     def within(self, dtype: DType) -> Ratio:
         """It as a value of a type of floats, which is assumed to have it, or what it is rounded to.
 
@@ -90,6 +101,8 @@ class Ratio:
             Unknown: only a run can tell.
         """
         most = EXACT[dtype]
+        if not is_length(self.numerator) and not self.is_rounded and self._is_of(dtype):
+            return self
         common = self.denominator & (self.denominator - 1)
         if not -most <= self.numerator <= most or self.denominator > most:
             raise Unknown

@@ -14,7 +14,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Equal, LogicalAnd, NotEqual, SelectV2
 from circlet.runtime.ops.elementwise import Add, Maximum
-from circlet.runtime.ops.layout import StridedSlice
+from circlet.runtime.ops.layout import Concatenation, StridedSlice
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import Reshape, Squeeze
 from circlet.runtime.passes.transforms.pick_elements import LONG, pick_elements
@@ -72,10 +72,37 @@ def picking(ends: Ends = far, stride: int = LONG, axes: Sequence[int] = (0,), is
     return b.build()
 
 
-@pytest.mark.parametrize("model", [picking(near), picking(replaced), picking(stride=5), picking(axes=(-1,)),
-                                   picking(axes=()), picking(is_read=True)])
-def test_what_is_left(model: Model) -> None:
+@pytest.mark.parametrize("model", [picking(near), picking(replaced)])
+def test_what_may_end_before_it_begins_is_left(model: Model) -> None:
     assert pick_elements(model) is model
+
+
+@pytest.mark.parametrize("model", [picking(stride=5), picking(axes=(-1,)), picking(axes=()), picking(is_read=True)])
+def test_more_than_one_element_may_be_taken(model: Model) -> None:
+    """That such a slice ends where the axis does is said all the same."""
+    before, after = (each.subgraphs[0].operators for each in (model, pick_elements(model)))
+    assert [each.op for each in after] == [
+        StridedSlice(end_mask=1) if isinstance(each.op, StridedSlice) else each.op for each in before]
+    assert [each.outputs for each in after] == [each.outputs for each in before]
+
+
+def test_bounds_are_those_of_the_axis() -> None:
+    """x[:, :i], as tf2onnx writes it: what the first entries of the bounds are follows."""
+    b = ModelBuilder()
+    s = b.subgraph("main")
+    x, i = s.input("x", F32, (-1, -1)), s.input("i", I32, (1,))
+    most, two = np.array([LONG, -LONG], np.float32), Tensor("", I32, (2,))
+    ends = s.op(Concatenation(0), s.constant(np.array([0], np.int32)), i, outputs=[two])[0]
+    ends = s.apply(Maximum(), s.op(Cast(), ends, outputs=[Tensor("", F32, (2,))])[0], s.constant(most))
+    part = s.op(StridedSlice(), x, s.constant(np.zeros(2, np.int32)), s.op(Cast(), ends, outputs=[two])[0],
+                s.constant(np.ones(2, np.int32)), outputs=[Tensor("y", F32, (1, 1), (-1, -1))])[0]
+    s.output(part)
+    model = b.build()
+    assert pick_elements(model).subgraphs[0].operators[-1].op == StridedSlice(begin_mask=3, end_mask=1)
+    x_given = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for end in (0, 1, 3, 4, 9, -1, -4, -7):
+        (found,) = circlet.Session(model, "cpu").run([x_given, np.array([end], np.int32)]).values()
+        np.testing.assert_array_equal(found, x_given[:, :end])
 
 
 @pytest.mark.parametrize("axes", [(0,), (-2,)])
@@ -84,7 +111,7 @@ def test_the_squeeze_goes(axes: Sequence[int]) -> None:
     changed = pick_elements(model)
     found = changed.subgraphs[0].operators
     assert [each.name for each in found[-2:]] == ["STRIDED_SLICE", "SKIP"]
-    assert found[-2].op == StridedSlice(shrink_axis_mask=1)
+    assert found[-2].op == StridedSlice(end_mask=1, shrink_axis_mask=1)
     assert found[-2].outputs == model.subgraphs[0].outputs
     assert pick_elements(changed) is changed
 

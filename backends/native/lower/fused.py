@@ -78,7 +78,11 @@ class Fused(Op):
 
     def shapes(self, sources: Mapping[int, Array]) -> dict[int, Shape]:
         """The shape of every tensor that a member but the last makes, from the buffers of the sources; those that are
-        read-only hold their value already."""
+        read-only hold their value already.
+
+        Raises:
+            Unknown: a shape follows from other values.
+        """
         operands = {each: Operand(self.tensors[each].dtype, array.shape, None if array.flags.writeable else array)
                     for each, array in sources.items()}
         return self._infer(operands, self.members[:-1])

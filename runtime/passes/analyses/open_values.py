@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import TypeAlias
 
@@ -44,17 +45,17 @@ def _negated(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -
 _Number: TypeAlias = "int | bool | Ratio | None"
 
 
-def _either(combine: Callable[[int, int], int | bool | None], of_floats: Callable[[Ratio, Ratio], Ratio] | None
-            ) -> Callable[[_Number, _Number], _Number]:
-    """Two integers or floats combined; None of None."""
+def _either(combine: Callable[[int, int], int | bool | None],
+            of_floats: Callable[[Ratio, Ratio], Ratio | bool | None] | None) -> Callable[[_Number, _Number], _Number]:
+    """Two integers or floats combined; None of None, and of what only a run can tell."""
     def combined(one: _Number, other: _Number) -> _Number:
         if one is None or other is None:
             return None
-        if isinstance(one, Ratio) or isinstance(other, Ratio) or _is_float(one) != _is_float(other):
-            if of_floats is None:
-                raise Unknown
-            return of_floats(ratio_of(one), ratio_of(other))
-        return combine(one, other)
+        with suppress(Unknown):
+            if isinstance(one, Ratio) or isinstance(other, Ratio) or _is_float(one) != _is_float(other):
+                return None if of_floats is None else of_floats(ratio_of(one), ratio_of(other))
+            return combine(one, other)
+        return None
 
     return combined
 
@@ -65,7 +66,7 @@ def _is_float(number: object) -> bool:
 
 
 def _each(combine: Callable[[int, int], int | bool | None], pair: Sequence[Array],
-          of_floats: Callable[[Ratio, Ratio], Ratio] | None = None) -> Array:
+          of_floats: Callable[[Ratio, Ratio], Ratio | bool | None] | None = None) -> Array:
     """Element by element."""
     found: Array = np.frompyfunc(_either(combine, of_floats), 2, 1)(*pair)
     return found
@@ -236,8 +237,13 @@ def _compared(relation: str) -> _Rule:
         """For the lengths at hand; what does not hold for all of them is assumed, but for what a run computes."""
         return certain(one, relation, other) if is_late(one - other) else compare(one, other)
 
+    def hold(one: Ratio, other: Ratio) -> bool | None:
+        """The same of floats, which are exact."""
+        apart = one - other
+        return holds(apart.numerator, 0)
+
     def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
-        return (np.array(_each(holds, _given(inputs)), np.object_).reshape(shapes[0]),)
+        return (np.array(_each(holds, _given(inputs), hold), np.object_).reshape(shapes[0]),)
 
     return find
 
@@ -429,6 +435,15 @@ def valued(values: Array, dtype: DType) -> Array:
     if values.dtype.hasobject and any(isinstance(each, Ratio) for each in values.flat):
         values = _changed(values, lambda number: ratio_of(number).truncated())
     return typed(values, dtype)
+
+
+def valued_in_part(values: Array, dtype: DType) -> Array:
+    """The same; None for elements that only a run can tell."""
+    found = np.empty(values.shape, np.object_)
+    for place, each in np.ndenumerate(_objects(values)):
+        with suppress(Unknown):
+            found[place] = None if each is None else _objects(valued(np.array([each, None], np.object_)[:1], dtype))[0]
+    return found if has_gaps(found) else valued(values, dtype)
 
 
 def _changed(values: Array, change: Callable[[int | Ratio], int | Ratio]) -> Array:

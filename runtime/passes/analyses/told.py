@@ -180,14 +180,14 @@ class Teller:
         operator = self._inside.get(tensor, self._makers.get(tensor))
         if depth < MOST_FOLLOWED and operator is not None and operator.inputs and not operator.op.callees():
             with LOADING:
-                from circlet.runtime.passes.analyses.open_values import partial_results, valued
+                from circlet.runtime.passes.analyses.open_values import partial_results, valued_in_part
 
             with suppress(Unknown, *FAULTS):
                 made = partial_results(operator.op, [None if each == ABSENT else self._numbers(each, found, depth + 1)
                                                      for each in operator.inputs],
                                        tuple(self._shape(each, depth) or () for each in operator.outputs))
                 if made is not None:
-                    return valued(made[operator.outputs.index(tensor)], dtype)
+                    return valued_in_part(made[operator.outputs.index(tensor)], dtype)
         return np.full(shape, None, np.object_)
 
     def invoking(self, operator: Operator, operands: Mapping[int, int], shapes: Callable[[Values], Result]

@@ -1,0 +1,97 @@
+"""Between which numbers the elements of small tensors lie, as far as operators on a few whole numbers tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import inf, prod
+from typing import TypeAlias
+
+from circlet.runtime.ir.model import Operator, Subgraph
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.comparison import LogicalAnd, NotEqual, Select, SelectV2
+from circlet.runtime.ops.elementwise import Maximum
+from circlet.runtime.ops.layout import Concatenation
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.shape import Alias, ExpandDims, Reshape, Squeeze
+
+Interval: TypeAlias = "tuple[float, float]"
+"""The least and the largest that an element may be."""
+_MOST = 16
+"""Elements of a tensor: more than a shape has. A choice."""
+_MOST_FOLLOWED = 32
+"""Operators in a row: more than converters write. A choice."""
+_ANY = -inf, inf
+_INTEGERS = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64})
+
+
+class Intervals:
+    """Those of one subgraph's tensors."""
+
+    def __init__(self, subgraph: Subgraph) -> None:
+        self._subgraph = subgraph
+
+    def of(self, tensor: int) -> Sequence[Interval]:
+        """One for each element of a tensor; none where it has too many, or their number is not known."""
+        return self._of(tensor, 0)
+
+    def _of(self, tensor: int, depth: int) -> Sequence[Interval]:
+        declared = self._subgraph.tensors[tensor]
+        if declared.data is not None:
+            if declared.data.size > _MOST or declared.data.dtype.kind not in "if":
+                return ()
+            return [(each, each) for each in declared.data.reshape(-1).tolist()]
+        maker = self._makers.get(tensor)
+        found = () if maker is None or depth >= _MOST_FOLLOWED else self._made(maker, depth + 1)
+        size = prod(declared.shape)
+        return found or ([_ANY] * size if declared.is_static and size <= _MOST else ())
+
+    def _made(self, operator: Operator, depth: int) -> Sequence[Interval]:
+        """What an operator makes of its inputs; nothing where that is not known."""
+        given = operator.inputs
+        match operator.op:
+            case Cast() | Reshape() | Alias() | Squeeze() | ExpandDims():
+                return self._of(given[0], depth)
+            case Maximum():
+                pairs = self._together([self._of(each, depth) for each in given])
+                return [(max(one[0], other[0]), max(one[1], other[1])) for one, other in pairs]
+            case Concatenation():
+                parts = [self._of(each, depth) for each in given]
+                return [each for part in parts for each in part] if all(parts) else ()
+            case Select() | SelectV2():
+                if self._is_false(given[0]):
+                    return self._of(given[2], depth)
+                pairs = self._together([self._of(each, depth) for each in given[1:]])
+                return [(min(one[0], other[0]), max(one[1], other[1])) for one, other in pairs]
+        return ()
+
+    def _together(self, operands: Sequence[Sequence[Interval]]) -> Sequence[Sequence[Interval]]:
+        """Elements of operands that are computed with; one of a single element is for all of the others."""
+        size = max(map(len, operands))
+        if not all(len(each) in (1, size) for each in operands):
+            return ()
+        return list(zip(*(each if len(each) == size else [*each] * size for each in operands), strict=True))
+
+    def _is_false(self, tensor: int) -> bool:
+        """Whether no element of a condition is true."""
+        data, maker = self._subgraph.tensors[tensor].data, self._makers.get(tensor)
+        if maker is None:
+            return data is not None and not data.any()
+        match maker.op:
+            case LogicalAnd():
+                return any(map(self._is_false, maker.inputs))
+            case NotEqual():
+                return len({*maker.inputs}) == 1 and self._is_whole(maker.inputs[0])
+        return False
+
+    def _is_whole(self, tensor: int) -> bool:
+        """Whether a tensor has integers, perhaps as another type."""
+        maker = self._makers.get(tensor)
+        is_cast = maker is not None and isinstance(maker.op, Cast)
+        return self._subgraph.tensors[tensor].dtype in _INTEGERS or (
+            is_cast and maker is not None and self._is_whole(maker.inputs[0]))
+
+    @cached_property
+    def _makers(self) -> Mapping[int, Operator]:
+        """The operator that gives a tensor."""
+        return {tensor: each for each in self._subgraph.operators for tensor in each.outputs}

@@ -1,0 +1,135 @@
+"""Parts of rows whose bounds are computed with floats, as converters of TensorFlow write them for ONNX, are code for
+any lengths, in loops, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.comparison import Equal, LogicalAnd, NotEqual, SelectV2
+from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.elementwise import Add, Div, Maximum, Sub
+from circlet.runtime.ops.layout import Concatenation, StridedSlice
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.reduce import Mean
+from circlet.runtime.ops.shape import Reshape, ShapeOf, Squeeze
+from circlet.runtime.ops.unary import Tanh
+from circlet.runtime.passes.transforms.pick_elements import LONG
+from tests.exec import graphs as g
+from tests.ops.cases import check
+
+F32, I32, BOOL = DType.FLOAT32, DType.INT32, DType.BOOL
+SHAPES = ((2, 7), (3, 12), (1, 5), (4, 2), (2, 31), (2, 7))
+
+
+def made(s: SubgraphBuilder, op: Op, dtype: DType, shape: tuple[int, ...], *given: Value) -> Value:
+    declared = Tensor("", dtype, tuple(abs(each) for each in shape), shape if -1 in shape else None)
+    return s.op(op, *given, outputs=[declared])[0]
+
+
+def bounds(s: SubgraphBuilder, number: Value, first: int, is_end: bool) -> Value:
+    """[first, number] for a slice, where an end of 0 is one behind the axis; (2,)."""
+    pair = made(s, Concatenation(0), I32, (2,), s.constant(np.array([first], np.int32)), number)
+    if not is_end:
+        return pair
+    floats = made(s, Cast(), F32, (2,), pair)
+    most = s.apply(Maximum(), floats, s.constant(np.array([LONG, -LONG], np.float32)))
+    most = s.apply(SelectV2(), made(s, NotEqual(), BOOL, (2,), floats, floats), floats, most)
+    end = made(s, Cast(), I32, (2,), most)
+    is_long = made(s, Equal(), BOOL, (2,), end, s.constant(np.int32(LONG)))
+    never = made(s, LogicalAnd(), BOOL, (2,), is_long, s.constant(np.array([False, False])))
+    return s.apply(SelectV2(), never, s.constant(np.int32(-LONG)), end)
+
+
+def part(s: SubgraphBuilder, x: Value, begin: Value, end: Value) -> Value:
+    return made(s, StridedSlice(), F32, (-1, -1, 4), x, begin, end, s.constant(np.ones(2, np.int32)))
+
+
+def element(s: SubgraphBuilder, x: Value, i: Value) -> Value:
+    behind = s.apply(Add(), i, s.constant(np.int32(1)))
+    ends = s.apply(Maximum(), made(s, Cast(), F32, (2,), bounds(s, behind, 0, is_end=False)),
+                   s.constant(np.array([LONG, LONG], np.float32)))
+    found = made(s, StridedSlice(), F32, (-1, -1, 4), x, bounds(s, i, 0, is_end=False),
+                 made(s, Cast(), I32, (2,), ends), s.constant(np.array([1, LONG], np.int32)))
+    return made(s, Squeeze((1,)), F32, (-1, 4), found)
+
+
+def prefixes() -> Model:
+    """Over i: h = tanh(mean(x[:, :i + 1]) + x[:, i])."""
+    b = ModelBuilder()
+    main, cond, body = b.subgraph("main"), b.subgraph("cond"), b.subgraph("body")
+    kinds = [Tensor("i", I32, (1,)), Tensor("n", I32, (1,)), Tensor("x", F32, (1, 1, 4), (-1, -1, 4)),
+             Tensor("h", F32, (1, 4), (-1, 4))]
+    i, n, _, _ = (cond.input(each.name, each.dtype, each.signature) for each in kinds)
+    cond.output(g.less(cond, i, n))
+    i, n, x, _ = (body.input(each.name, each.dtype, each.signature) for each in kinds)
+    after = body.apply(Add(), i, body.constant(np.int32(1)))
+    before = part(body, x, body.constant(np.zeros(2, np.int32)), bounds(body, after, 0, is_end=True))
+    mean = made(body, Mean(), F32, (-1, 4), before, body.constant(np.array([1], np.int32)))
+    body.output(after, n, x, body.apply(Tanh(), body.apply(Add(), mean, element(body, x, i))))
+    x = main.input("x", F32, (-1, -1, 4))
+    zero = main.constant(np.zeros(1, np.int32))
+    start = [zero, length(main, x), x, element(main, x, zero)]
+    main.output(main.op(While(cond.index, body.index), *start, outputs=kinds)[3])
+    return b.build()
+
+
+def length(s: SubgraphBuilder, x: Value) -> Value:
+    """The length of axis 1, (1,)."""
+    shape = made(s, ShapeOf(I32), I32, (3,), x)
+    one, two = (s.constant(np.array([each], np.int32)) for each in (1, 2))
+    return made(s, StridedSlice(), I32, (1,), shape, one, two, one)
+
+
+def middle() -> Model:
+    """tanh(x[:, k - 1:k + 1]) for half of the length k."""
+    b = ModelBuilder()
+    s = b.subgraph("main")
+    x = s.input("x", F32, (-1, -1, 4))
+    half = s.apply(Div(), length(s, x), s.constant(np.int32(2)))
+    begin = bounds(s, s.apply(Sub(), half, s.constant(np.int32(1))), 0, is_end=False)
+    end = bounds(s, s.apply(Add(), half, s.constant(np.int32(1))), 0, is_end=True)
+    s.output(s.apply(Tanh(), s.apply(Reshape(), part(s, x, begin, end), s.constant(np.array([-1, 4], np.int32)))))
+    return b.build()
+
+
+@pytest.mark.parametrize("make", [prefixes, middle], ids=["prefixes", "middle"])
+def test_one_function_serves_all_lengths(make: Callable[[], Model], folder: object, compiled: list[str]) -> None:
+    model = make()
+    native, cpu = (circlet.Session(model, backend) for backend in ("native", "cpu"))
+    for shape in SHAPES:
+        given = [np.random.default_rng(0).normal(size=(*shape, 4)).astype(np.float32)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, 1e-5)
+    assert len(compiled) <= 2  # one sequence is its own
+
+
+def in_a_group() -> Model:
+    """y + tanh(y) for y = x[:, k], k half of the length, where the first bounds are computed as well."""
+    b = ModelBuilder()
+    s = b.subgraph("main")
+    x = s.input("x", F32, (-1, -1, 4))
+    half = s.apply(Div(), length(s, x), s.constant(np.int32(2)))
+    behind = bounds(s, s.apply(Add(), half, s.constant(np.int32(1))), 0, is_end=False)
+    ends = s.apply(Maximum(), made(s, Cast(), F32, (2,), behind), s.constant(np.array([LONG, LONG], np.float32)))
+    found = made(s, StridedSlice(shrink_axis_mask=2), F32, (-1, 4), x, bounds(s, half, 0, is_end=False),
+                 made(s, Cast(), I32, (2,), ends), s.constant(np.array([1, LONG], np.int32)))
+    s.output(s.apply(Add(), found, s.apply(Tanh(), found)))
+    return b.build()
+
+
+def test_numpy_computes_groups_whose_shapes_values_tell() -> None:
+    model = in_a_group()
+    native, cpu = (circlet.Session(model, backend) for backend in ("native", "cpu"))
+    for shape in SHAPES:
+        given = [np.random.default_rng(0).normal(size=(*shape, 4)).astype(np.float32)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, 1e-5)
