@@ -14,6 +14,7 @@ from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import HostCall, Request, Told
 from circlet.runtime.ir.length import bound, computed_number, is_late, open_number
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.passes.analyses.told import parts_of
 from circlet.runtime.records import dataclass
 
 
@@ -87,7 +88,8 @@ def _growing(o: OperatorLowering, result: _Result) -> tuple[int, ...]:
 def _take_lengths(o: OperatorLowering, result: _Result, request: ir.Value, first: int) -> None:
     """Says what the lengths are that the host computed, which lie from a word on; leaves where there is no room."""
     e, growing = o.function.e, _growing(o, result)
-    told = {computed_number(each) for array in o.spec.told.roots.values() for each in array.flat}
+    told = {computed_number(part) for array in o.spec.told.roots.values() for each in array.flat if each is not None
+            for part, _ in parts_of(each)}
     for axis, (size, most) in enumerate(zip(result.shape, result.most, strict=True)):
         if computed_number(size) not in (None, *told):
             length = e.builder.trunc(e.load(request, DType.INT64, first + axis), e.index)

@@ -41,6 +41,7 @@ from circlet.runtime.ops.quantize import Dequantize
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization
+from circlet.runtime.passes.analyses.told import parts_of
 
 
 class SubgraphLowering:
@@ -206,8 +207,12 @@ class SubgraphLowering:
                 if length is None:  # it follows from others
                     continue
                 number = extended(e, value.linear(e, e.number(position)), value.dtype)
-                function.expect_capacity(number, bound(length), lowest(length))
-                e.define(length, number)
+                parts = parts_of(length)
+                for part, sign in parts:
+                    each = number if sign > 0 else e.builder.neg(number)
+                    each = each if len(parts) == 1 else e.intrinsic("smax", each, e.number(0))
+                    function.expect_capacity(each, bound(part), lowest(part))
+                    e.define(part, each)
 
 
     def _expect_promised(self) -> None:

@@ -3,17 +3,17 @@ taken, how large an image is to become."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from operator import attrgetter
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
 from circlet.runtime.ir.faults import FAULTS
-from circlet.runtime.ir.length import Scope, is_open
+from circlet.runtime.ir.length import Scope, is_length, is_open, made, scope_of, terms_of
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, Unknown
 from circlet.runtime.ir.ratio import EXACT
@@ -24,6 +24,10 @@ from circlet.runtime.passes.analyses.entry import MOST_NUMBERS, NUMBERS, Values,
 from circlet.runtime.records import dataclass, replace
 
 Result = TypeVar("Result")
+_CLIPPING = frozenset({"MAXIMUM", "REDUCE_MAX"})
+"""Operators that have zero for what is negative, where zero is one of their numbers."""
+_MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "PACK", "RESHAPE", "SQUEEZE"})
+"""Operators that have the numbers of their inputs."""
 MOST_FOLLOWED = 64
 """Operators in a row through which numbers are followed: more than exporters write, and no deeper than Python's stack
 is. A choice."""
@@ -36,8 +40,8 @@ class Told:
     values: Mapping[int, Array]
     """By tensor: integers, in terms of lengths."""
     roots: Mapping[int, Array]
-    """By tensor, the integers that are such lengths, with None for those that follow from others. A value that is less
-    than the length may be is left to frames for any values."""
+    """By tensor, the integers that are such lengths or differences of two, as `parts_of` has them, with None for those
+    that follow from others. A value that is less than the length may be is left to frames for any values."""
     passed: Mapping[Operator, Values]
     """What is known of operands to the subgraphs that an operator invokes."""
     taken: Mapping[Operator, int]
@@ -46,6 +50,14 @@ class Told:
 
 
 NOTHING = Told({}, {}, {}, {})
+
+
+def parts_of(number: int) -> Sequence[tuple[int, int]]:
+    """The lengths that a number which the run tells is made of, each with its sign: what it is above 0 and below, if it
+    may be negative."""
+    scope, terms = scope_of([number]), terms_of(number)
+    assert scope is not None, "the run tells it"
+    return [(cast(int, made(scope, ((1, atoms),))), sign) for sign, atoms in terms]
 
 
 def sized(subgraph: Subgraph, invoked: Callable[[int], Collection[int]] = lambda index: ()) -> frozenset[int]:
@@ -229,7 +241,8 @@ class Teller:
     def _sized(self) -> frozenset[int]:
         return sized(self._subgraph)
 
-    def _tell(self, tensor: int, least: int, among: frozenset[int] | None = None, depth: int = 0) -> Array | None:
+    def _tell(self, tensor: int, least: int, among: frozenset[int] | None = None, depth: int = 0,
+              is_signed: bool = False) -> Array | None:
         """The integers of a tensor; None where it has none, or too many.
 
         Args:
@@ -237,32 +250,54 @@ class Teller:
             least: what lengths are at the least that were not told yet.
             among: the tensors that may become such lengths; None for any.
             depth: how many operators lie between.
+            is_signed: whether they may be negative, as zero is what they are at the least then.
         """
         if tensor in self._known or tensor in self.told.values:
             return self._known[tensor] if tensor in self._known else self.told.values[tensor]
         shape = self._shapes[tensor]
         if shape is None or not is_few(self._subgraph.tensors[tensor].dtype, shape):
             return None
-        found = self._followed(tensor, least, among, depth) if depth < MOST_FOLLOWED else None
+        found = self._followed(tensor, least, among, depth, is_signed) if depth < MOST_FOLLOWED else None
         if found is None and among is not None and tensor not in among:
             return None
         if found is None:
-            found, root = self._filled(tensor, shape, least)
+            found, root = self._filled(tensor, shape, partial(self._number, least, is_signed))
             self.told = replace(self.told, roots={**self.told.roots, tensor: root})
         self.told = replace(self.told, values={**self.told.values, tensor: found})
         return found
 
-    def _filled(self, tensor: int, shape: Shape, least: int) -> tuple[Array, Array]:
-        """The integers of a tensor with lengths for those that do not follow, and these alone."""
+    def _number(self, least: int, is_signed: bool) -> int:
+        """A number that the run tells."""
+        if is_signed:
+            return self._scope.told_number(0) - self._scope.told_number(0)
+        return self._scope.told_number(least)
+
+    def _filled(self, tensor: int, shape: Shape, number: Callable[[], int]) -> tuple[Array, Array]:
+        """The integers of a tensor with numbers for those that do not follow, and these alone."""
         found = np.full(shape, None, np.object_)
         with suppress(Unknown):
             found[...] = self._numbers(tensor, {})
         root = np.full(shape, None, np.object_)
-        root.reshape(-1)[:] = [self._scope.told_number(least) if each is None else None for each in found.flat]
+        root.reshape(-1)[:] = [number() if each is None else None for each in found.flat]
         found.reshape(-1)[:] = [new if each is None else each for each, new in zip(found.flat, root.flat, strict=True)]
         return found, root
 
-    def _followed(self, tensor: int, least: int, among: frozenset[int] | None, depth: int) -> Array | None:
+    def _may_be_negative(self, operator: Operator, is_signed: bool) -> bool:
+        """Whether numbers that an operator reads may be negative: it has zero for those that are, or moves them alone,
+        and what it gives may be."""
+        members = operator.op.joined() or ((operator.op, operator.inputs, operator.outputs),)
+        clipping = [inputs for op, inputs, _ in members if op.name in _CLIPPING]
+        if any(op.name not in _MOVING | _CLIPPING for op, _, _ in members):
+            return False
+        return is_signed if not clipping else any(self._has_zero(each) for inputs in clipping for each in inputs)
+
+    def _has_zero(self, tensor: int) -> bool:
+        with suppress(Unknown):
+            return any(number == 0 for number in self._numbers(tensor, {}).flat if not is_length(number))
+        return False
+
+    def _followed(self, tensor: int, least: int, among: frozenset[int] | None, depth: int, is_signed: bool
+                  ) -> Array | None:
         """What an operator makes of integers that are told; None where it computes with others, or otherwise."""
         operator, before = self._makers.get(tensor), self.told
         if operator is None or operator.op.callees():
@@ -271,7 +306,9 @@ class Teller:
             from circlet.runtime.passes.analyses.open_values import open_results
 
         with self._scope.tentatively() as keep:
-            inputs = {each: self._tell(each, least, among, depth + 1) for each in operator.inputs if each != ABSENT}
+            signed = self._may_be_negative(operator, is_signed)
+            inputs = {each: self._tell(each, least, among, depth + 1, signed) for each in operator.inputs
+                      if each != ABSENT}
             shapes = tuple(self._shapes[each] or () for each in operator.outputs)
             with suppress(Unknown, *FAULTS):
                 made = None if any(each is None for each in inputs.values()) else open_results(

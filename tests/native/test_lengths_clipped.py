@@ -1,0 +1,53 @@
+"""Numbers that only a run tells, that shapes follow from, and that may be negative: code for any of them is one
+function where they are clipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ops.elementwise import Add, Maximum, Minimum, Sub
+from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
+from circlet.runtime.ops.reduce import ReduceMax
+from circlet.runtime.ops.shape import Fill, Reshape
+from tests.native.test_lengths import Graph, floats
+from tests.native.test_lengths_hosted import INTS, Write, model
+from tests.ops.cases import check
+
+Clip: TypeAlias = Callable[[Graph, Value], Value]
+
+
+def maximum(g: Graph, k: Value) -> Value:
+    return g(Maximum(), k, g.number(0), dtype=INTS)
+
+
+def greatest_of_two(g: Graph, k: Value) -> Value:
+    both = g(Concatenation(0), g(Reshape(), k, g.ints(1), dtype=INTS), g.ints(0), dtype=INTS)
+    return g(ReduceMax(), both, g.ints(0), dtype=INTS)
+
+
+def pasted(clip: Clip) -> Write:
+    """The rows of x (n, 6) from place k on of 20, of which those outside are left out, as masks are put into images."""
+    def write(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+        end = g(Add(), k, g.length(x, 0), dtype=INTS)
+        top, bottom = clip(g, k), g(Minimum(), end, g.number(20), dtype=INTS)
+        begin, stop = (g(Reshape(), g(Sub(), each, k, dtype=INTS), g.ints(1), dtype=INTS) for each in (top, bottom))
+        above, below = (g(Fill(), g(Pack(2), each, g.number(6), dtype=INTS), g.number(0.5)) for each in (
+            top, g(Sub(), g.number(20), bottom, dtype=INTS)))
+        return [g(Concatenation(0), above, g(StridedSlice(), x, begin, stop, g.ints(1)), below)]
+
+    return write
+
+
+@pytest.mark.parametrize("clip", [maximum, greatest_of_two])
+def test_one_function_serves_negative_numbers(clip: Clip, folder: object, compiled: list[str]) -> None:
+    native, cpu = (circlet.Session(model(pasted(clip)), backend=each) for each in ("native", "cpu"))
+    for rows, k in ((8, 3), (8, -2), (30, -5), (5, 18), (12, 0), (400, -200), (2, -1)):
+        given = [floats(rows, 6), np.array(k, np.int32)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], None)
+    assert len(compiled) == 1
