@@ -14,6 +14,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Equal, LogicalAnd, NotEqual, SelectV2
 from circlet.runtime.ops.elementwise import Add, Maximum
+from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation, StridedSlice
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import Reshape, Squeeze
@@ -86,23 +87,27 @@ def test_more_than_one_element_may_be_taken(model: Model) -> None:
     assert [each.outputs for each in after] == [each.outputs for each in before]
 
 
-def test_bounds_are_those_of_the_axis() -> None:
-    """x[:, :i], as tf2onnx writes it: what the first entries of the bounds are follows."""
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_bounds_are_those_of_the_axis(is_ordered: bool) -> None:
+    """x[:, :i], as tf2onnx writes it: what the first entries of the bounds are follows; OpenVINO puts them in order."""
     b = ModelBuilder()
     s = b.subgraph("main")
     x, i = s.input("x", F32, (-1, -1)), s.input("i", I32, (1,))
     most, two = np.array([LONG, -LONG], np.float32), Tensor("", I32, (2,))
     ends = s.op(Concatenation(0), s.constant(np.array([0], np.int32)), i, outputs=[two])[0]
     ends = s.apply(Maximum(), s.op(Cast(), ends, outputs=[Tensor("", F32, (2,))])[0], s.constant(most))
-    part = s.op(StridedSlice(), x, s.constant(np.zeros(2, np.int32)), s.op(Cast(), ends, outputs=[two])[0],
-                s.constant(np.ones(2, np.int32)), outputs=[Tensor("y", F32, (1, 1), (-1, -1))])[0]
+    end = s.op(Cast(), ends, outputs=[two])[0]
+    if is_ordered:
+        end = s.apply(Gather(), end, s.constant(np.array([0, 1], np.int32)))
+    part = s.op(StridedSlice(), x, s.constant(np.zeros(2, np.int32)), end, s.constant(np.ones(2, np.int32)),
+                outputs=[Tensor("y", F32, (1, 1), (-1, -1))])[0]
     s.output(part)
     model = b.build()
     assert pick_elements(model).subgraphs[0].operators[-1].op == StridedSlice(begin_mask=3, end_mask=1)
     x_given = np.arange(12, dtype=np.float32).reshape(3, 4)
-    for end in (0, 1, 3, 4, 9, -1, -4, -7):
-        (found,) = circlet.Session(model, "cpu").run([x_given, np.array([end], np.int32)]).values()
-        np.testing.assert_array_equal(found, x_given[:, :end])
+    for index in (0, 1, 3, 4, 9, -1, -4, -7):
+        (found,) = circlet.Session(model, "cpu").run([x_given, np.array([index], np.int32)]).values()
+        np.testing.assert_array_equal(found, x_given[:, :index])
 
 
 @pytest.mark.parametrize("axes", [(0,), (-2,)])

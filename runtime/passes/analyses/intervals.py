@@ -1,4 +1,4 @@
-"""Between which numbers the elements of small tensors lie, as far as operators on a few whole numbers tell."""
+"""Between which numbers the elements of small vectors lie, as far as operators on a few numbers tell."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from circlet.runtime.ir.model import Operator, Subgraph
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import LogicalAnd, NotEqual, Select, SelectV2
 from circlet.runtime.ops.elementwise import Maximum
+from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import Alias, ExpandDims, Reshape, Squeeze
@@ -32,19 +33,20 @@ class Intervals:
         self._subgraph = subgraph
 
     def of(self, tensor: int) -> Sequence[Interval]:
-        """One for each element of a tensor; none where it has too many, or their number is not known."""
+        """One for each element of a number or vector; none of other tensors, and of long ones."""
         return self._of(tensor, 0)
 
     def _of(self, tensor: int, depth: int) -> Sequence[Interval]:
         declared = self._subgraph.tensors[tensor]
-        if declared.data is not None:
-            if declared.data.size > _MOST or declared.data.dtype.kind not in "if":
-                return ()
-            return [(each, each) for each in declared.data.reshape(-1).tolist()]
+        size = prod(declared.shape)
+        if not declared.is_static or len(declared.shape) > 1 or size > _MOST:
+            return ()
+        data = declared.data
+        if data is not None:
+            return [(each, each) for each in data.reshape(-1).tolist()] if data.dtype.kind in "if" else ()
         maker = self._makers.get(tensor)
         found = () if maker is None or depth >= _MOST_FOLLOWED else self._made(maker, depth + 1)
-        size = prod(declared.shape)
-        return found or ([_ANY] * size if declared.is_static and size <= _MOST else ())
+        return found if len(found) == size else [_ANY] * size
 
     def _made(self, operator: Operator, depth: int) -> Sequence[Interval]:
         """What an operator makes of its inputs; nothing where that is not known."""
@@ -58,12 +60,20 @@ class Intervals:
             case Concatenation():
                 parts = [self._of(each, depth) for each in given]
                 return [each for part in parts for each in part] if all(parts) else ()
+            case Gather(axis=0, batch_dims=0):
+                return self._gathered(self._of(given[0], depth), given[1])
             case Select() | SelectV2():
                 if self._is_false(given[0]):
                     return self._of(given[2], depth)
                 pairs = self._together([self._of(each, depth) for each in given[1:]])
                 return [(min(one[0], other[0]), max(one[1], other[1])) for one, other in pairs]
         return ()
+
+    def _gathered(self, elements: Sequence[Interval], indices: int) -> Sequence[Interval]:
+        """Those of a vector that constant indices choose."""
+        data = self._subgraph.tensors[indices].data
+        places = [] if data is None or data.size > _MOST else data.reshape(-1).tolist()
+        return [elements[each] for each in places] if all(0 <= each < len(elements) for each in places) else ()
 
     def _together(self, operands: Sequence[Sequence[Interval]]) -> Sequence[Sequence[Interval]]:
         """Elements of operands that are computed with; one of a single element is for all of the others."""
