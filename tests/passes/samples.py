@@ -139,7 +139,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "name_combinations": _windows,
     "simplify_identities": lambda: _main(lambda m, x: m.apply(Cast(F32, F32), x)),
     "fuse_row_updates": row_update,
-    "pick_elements": picking,
+    "pick_elements": lambda: picking(lambda s, _: s.constant(np.array([10 ** 9], np.int32))),
     "update_variables": lambda: _main(_cached),
     "expand_sparse": lambda: _main(_sparse),
     "eliminate_dead": lambda: _main(_unused),
