@@ -40,10 +40,10 @@ def set_once(b: ModelBuilder, s: SubgraphBuilder, name: str, value: npt.ArrayLik
     s.op(CallOnce(init.index), outputs=[])
 
 
-def computed_first(b: ModelBuilder, s: SubgraphBuilder, x: Value, name: str) -> Value:
+def computed_first(b: ModelBuilder, s: SubgraphBuilder, x: Value, name: str, is_flagged: bool = False) -> Value:
     """A variable; as long as it has no value, none of as many sequences as x has."""
     flag = f"{name}/flag"
-    set_once(b, s, flag, np.array(False))
+    set_once(b, s, flag, np.array(is_flagged))
     rank = Tensor("sizes", I32, (1,))
     count = s.op(Gather(), s.op(ShapeOf(I32), x, outputs=[Tensor("shape", I32, (3,))])[0],
                  s.constant(np.array([0], np.int32)), outputs=[rank])[0]

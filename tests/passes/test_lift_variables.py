@@ -99,8 +99,16 @@ def flag_becomes_false(b: ModelBuilder, s: SubgraphBuilder, x: Value) -> Value:
     return found
 
 
+def flag_begins_true(b: ModelBuilder, s: SubgraphBuilder, x: Value) -> Value:
+    """A variable that is said to have a value in the first run."""
+    found = append(s, computed_first(b, s, x, "rows", is_flagged=True), x)
+    assign(s, "rows", found)
+    assign(s, "rows/flag", s.constant(np.array(True)))
+    return found
+
+
 LEFT = (read_again, assigned_twice, read_elsewhere, not_set, set_by_chance, of_one_shape, first_of_another,
-        flag_is_left, flag_becomes_false)
+        flag_is_left, flag_becomes_false, flag_begins_true)
 
 
 def model(body: Body) -> Model:
@@ -116,7 +124,8 @@ def test_what_is_left(body: Body) -> None:
     assert lift_variables(made) is made
 
 
-@pytest.mark.parametrize("body", [each for each in LEFT if each is not not_set], ids=lambda body: body.__name__)
+@pytest.mark.parametrize("body", [each for each in LEFT if each not in (not_set, flag_begins_true)],
+                         ids=lambda body: body.__name__)
 @NATIVE
 def test_what_is_left_computes(body: Body) -> None:
     sessions = [circlet.Session(model(body), backend) for backend in ("cpu", "native")]

@@ -166,11 +166,12 @@ class _Entry:
         """Whether nothing but what is lifted uses the variables; what is lifted uses nothing else; all of them have
         first values; and each is assigned once at most, after it is read."""
         named = [variable for variable, _ in self._assignments.values()]
-        begun = {each.variable for each in self._settings.values()}
+        begun = {each.variable: each.value.data for each in self._settings.values()}
         has_first = all((each.flag or each.variable) in begun for each in self._readings.values())
+        is_false = all(value is not None and not value.any() for flag, value in begun.items() if flag in self._flags)
         is_ordered = max(self._readings) < min(self._assignments, default=len(self._operators))
         is_flagged = all(map(self._is_flagged, self._readings.values()))
-        return has_first and is_flagged and is_ordered and len(named) == len({*named}) and self._is_alone()
+        return has_first and is_false and is_flagged and is_ordered and len(named) == len({*named}) and self._is_alone()
 
     def _is_flagged(self, reading: _Reading) -> bool:
         """Whether what says that a variable has a value becomes true where the variable is assigned, and not else."""
