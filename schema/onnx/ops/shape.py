@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import MOST_DIMENSIONS, DType
 from circlet.runtime.ops import comparison, elementwise, index, pad, reduce, shape, unary
 from circlet.runtime.ops import elements as elements_
@@ -68,6 +69,8 @@ def product(graph: Graph, vector: Value) -> Value:
 def reshape(node: Node) -> Value:
     graph, target = node.graph, node[1]
     known = node.known(1)
+    if known is not None and known.min(initial=0) < -1:
+        raise ModelError(f"input 1: expected sizes of at least -1, found {known.tolist()}")
     if node.integer("allowzero", 0) or (known is not None and 0 not in known):
         return c.reshape_to(graph, node[0], target)
     if known is not None:

@@ -47,6 +47,8 @@ MANY = ", ".join(["1"] * 33)
     (f"g (float[{MANY}] a) => (float b) {{ b = Neg(a) }}", "expected at most 32 dimensions, found 33"),
     (f"g (float[1] a) => (float b) {{ k = Constant<value = int64[33] {{{MANY}}}>() c = Reshape(a, k) b = Add(c, c) }}",
      r"\(Reshape\): expected at most 32 dimensions, found 33"),
+    ("g (float[4] a) => (float b) { k = Constant<value = int64[2] {-4, 1}>() b = Reshape(a, k) }",
+     r"\(Reshape\): input 1: expected sizes of at least -1, found \[-4, 1\]"),
 ])
 def test_malformed(text: str, message: str) -> None:
     with pytest.raises(circlet.ModelError, match=message):
