@@ -13,7 +13,7 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Equal, LogicalAnd, NotEqual, SelectV2
-from circlet.runtime.ops.elementwise import Add, Maximum
+from circlet.runtime.ops.elementwise import Add, Maximum, Mul
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation, StridedSlice
 from circlet.runtime.ops.quantize import Cast
@@ -59,6 +59,27 @@ def replaced(s: SubgraphBuilder, i: Value) -> Value:
     return s.apply(SelectV2(), is_one, behind, far(s, i))
 
 
+def narrowed(s: SubgraphBuilder, i: Value) -> Value:
+    """int32 may have less of an int64, or of a float, than it is."""
+    wide = typed(s, DType.INT64, Cast(), next_one(s, i))
+    most = s.apply(Maximum(), s.apply(Mul(), wide, wide), s.constant(np.array([LONG], np.int64)))
+    return typed(s, I32, Cast(), most)
+
+
+def no_number(s: SubgraphBuilder, i: Value) -> Value:
+    """The larger of a number and of NaN is none."""
+    behind = s.apply(Maximum(), s.constant(np.array([np.nan], np.float32)), s.constant(np.array([LONG], np.float32)))
+    return typed(s, I32, Cast(), behind)
+
+
+def doubled(s: SubgraphBuilder, i: Value) -> Value:
+    """Each operator reads what the one before gives twice."""
+    found, never = next_one(s, i), s.constant(np.array([False]))
+    for _ in range(80):
+        found, never = s.apply(Maximum(), found, found), s.apply(LogicalAnd(), never, never)
+    return s.apply(SelectV2(), never, s.constant(np.array([LONG], np.int32)), found)
+
+
 def picking(ends: Ends = far, stride: int = LONG, axes: Sequence[int] = (0,), is_read: bool = False) -> Model:
     """x[i] for x (n, 3) and i."""
     b = ModelBuilder()
@@ -73,7 +94,8 @@ def picking(ends: Ends = far, stride: int = LONG, axes: Sequence[int] = (0,), is
     return b.build()
 
 
-@pytest.mark.parametrize("model", [picking(near), picking(replaced)])
+@pytest.mark.parametrize("model", [picking(each) for each in (near, replaced, narrowed, no_number, doubled)],
+                         ids=["near", "replaced", "narrowed", "no_number", "doubled"])
 def test_what_may_end_before_it_begins_is_left(model: Model) -> None:
     assert pick_elements(model) is model
 

@@ -7,6 +7,8 @@ from functools import cached_property
 from math import inf, prod
 from typing import TypeAlias
 
+import numpy as np
+
 from circlet.runtime.ir.model import Operator, Subgraph
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import LogicalAnd, NotEqual, Select, SelectV2
@@ -31,22 +33,32 @@ class Intervals:
 
     def __init__(self, subgraph: Subgraph) -> None:
         self._subgraph = subgraph
+        self._found: dict[int, Sequence[Interval]] = {}
+        """By tensor, as far as they were asked for."""
+        self._false: dict[int, bool] = {}
+        """The same of conditions."""
 
     def of(self, tensor: int) -> Sequence[Interval]:
         """One for each element of a number or vector; none of other tensors, and of long ones."""
         return self._of(tensor, 0)
 
     def _of(self, tensor: int, depth: int) -> Sequence[Interval]:
+        if tensor not in self._found:
+            self._found[tensor] = self._told(tensor, depth)
+        return self._found[tensor]
+
+    def _told(self, tensor: int, depth: int) -> Sequence[Interval]:
         declared = self._subgraph.tensors[tensor]
         size = prod(declared.shape)
         if not declared.is_static or len(declared.shape) > 1 or size > _MOST:
             return ()
-        data = declared.data
-        if data is not None:
-            return [(each, each) for each in data.reshape(-1).tolist()] if data.dtype.kind in "if" else ()
+        if declared.data is not None:
+            found = declared.data.reshape(-1).tolist() if declared.data.dtype.kind in "if" else []
+            return [(each, each) if each == each else _ANY for each in found]  # NaN is not itself
         maker = self._makers.get(tensor)
         found = () if maker is None or depth >= _MOST_FOLLOWED else self._made(maker, depth + 1)
-        return found if len(found) == size else [_ANY] * size
+        whole = _range(declared.dtype)
+        return [_within(each, whole) for each in found] if len(found) == size else [whole] * size
 
     def _made(self, operator: Operator, depth: int) -> Sequence[Interval]:
         """What an operator makes of its inputs; nothing where that is not known."""
@@ -63,7 +75,7 @@ class Intervals:
             case Gather(axis=0, batch_dims=0):
                 return self._gathered(self._of(given[0], depth), given[1])
             case Select() | SelectV2():
-                if self._is_false(given[0]):
+                if self._is_false(given[0], depth):
                     return self._of(given[2], depth)
                 pairs = self._together([self._of(each, depth) for each in given[1:]])
                 return [(min(one[0], other[0]), max(one[1], other[1])) for one, other in pairs]
@@ -82,26 +94,43 @@ class Intervals:
             return ()
         return list(zip(*(each if len(each) == size else [*each] * size for each in operands), strict=True))
 
-    def _is_false(self, tensor: int) -> bool:
+    def _is_false(self, tensor: int, depth: int) -> bool:
         """Whether no element of a condition is true."""
+        if tensor not in self._false:
+            self._false[tensor] = depth < _MOST_FOLLOWED and self._is_never(tensor, depth + 1)
+        return self._false[tensor]
+
+    def _is_never(self, tensor: int, depth: int) -> bool:
         data, maker = self._subgraph.tensors[tensor].data, self._makers.get(tensor)
         if maker is None:
             return data is not None and not data.any()
         match maker.op:
             case LogicalAnd():
-                return any(map(self._is_false, maker.inputs))
+                return any(self._is_false(each, depth) for each in maker.inputs)
             case NotEqual():
                 return len({*maker.inputs}) == 1 and self._is_whole(maker.inputs[0])
         return False
 
     def _is_whole(self, tensor: int) -> bool:
-        """Whether a tensor has integers, perhaps as another type."""
+        """Whether a tensor has integers, perhaps as another type, and so nothing that is no number."""
         maker = self._makers.get(tensor)
-        is_cast = maker is not None and isinstance(maker.op, Cast)
-        return self._subgraph.tensors[tensor].dtype in _INTEGERS or (
-            is_cast and maker is not None and self._is_whole(maker.inputs[0]))
+        source = maker.inputs[0] if maker is not None and isinstance(maker.op, Cast) else tensor
+        return self._subgraph.tensors[source].dtype in _INTEGERS
 
     @cached_property
     def _makers(self) -> Mapping[int, Operator]:
         """The operator that gives a tensor."""
         return {tensor: each for each in self._subgraph.operators for tensor in each.outputs}
+
+
+def _range(dtype: DType) -> Interval:
+    """All that a type has."""
+    if dtype not in _INTEGERS:
+        return _ANY
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min), int(limits.max)
+
+
+def _within(interval: Interval, whole: Interval) -> Interval:
+    """What is left of an interval in a type: anything, if the type has not all of it, or a bound is no number."""
+    return interval if whole[0] <= interval[0] <= interval[1] <= whole[1] else whole
