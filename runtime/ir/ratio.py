@@ -87,8 +87,11 @@ class Ratio:
 
     def _is_of(self, dtype: DType) -> bool:
         """Whether a type of floats has a fixed number exactly."""
-        with np.errstate(over="ignore"):
-            found = float(dtype.numpy.type(self.numerator / self.denominator))
+        try:
+            with np.errstate(over="ignore"):
+                found = float(dtype.numpy.type(self.numerator / self.denominator))
+        except OverflowError:  # of the division
+            return False
         return isfinite(found) and Ratio(*found.as_integer_ratio())._equals(self)
 
     def _equals(self, other: Ratio) -> bool:

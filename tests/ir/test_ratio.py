@@ -16,6 +16,12 @@ def test_what_float32_has_exactly_stays(number: float) -> None:
     assert not found.is_rounded
 
 
+def test_what_no_float_has_is_not_known() -> None:
+    for dtype in (DType.FLOAT32, DType.FLOAT64):
+        with pytest.raises(Unknown):
+            (ratio_of(1e300) * ratio_of(1e300)).within(dtype)
+
+
 @pytest.mark.parametrize("number", [1e9 + 1, 2.0 ** 24 + 1, -(2.0 ** 25) - 1])
 def test_what_is_rounded_is_not_known(number: float) -> None:
     with pytest.raises(Unknown):
