@@ -113,8 +113,7 @@ class _Entry:
         """By operator: what gives a variable its first value."""
         found = {number: self._set_once(each.op.init_subgraph_index) for number, each in self._operators.items()
                  if isinstance(each.op, CallOnce)}
-        concerned = {*self._flags, *(each.variable for each in self._readings.values())}
-        return {number: each for number, each in found.items() if each is not None and each.variable in concerned}
+        return {number: each for number, each in found.items() if each is not None and each.variable in self._lifted}
 
     def _set_once(self, index: int) -> _Setting | None:
         graph = self._model.subgraphs[index]
@@ -128,6 +127,11 @@ class _Entry:
     @cached_property
     def _flags(self) -> frozenset[Variable]:
         return frozenset(each.flag for each in self._readings.values() if each.flag is not None)
+
+    @cached_property
+    def _lifted(self) -> frozenset[Variable]:
+        """All that is lifted, flags among it."""
+        return self._flags.union(each.variable for each in self._readings.values())
 
     @cached_property
     def _assigned(self) -> Mapping[Variable, int]:
@@ -144,17 +148,15 @@ class _Entry:
         """By operator: a variable and the tensor that it is given."""
         found = {number: (self._variable(each.inputs[0]), each.inputs[1]) for number, each in self._operators.items()
                  if isinstance(each.op, AssignVariable)}
-        concerned = {*self._flags, *(each.variable for each in self._readings.values())}
         return {number: (variable, value) for number, (variable, value) in found.items()
-                if variable is not None and variable in concerned}
+                if variable is not None and variable in self._lifted}
 
     @cached_property
     def _gone(self) -> frozenset[int]:
         """The operators that the subgraph which computes alone has no need of."""
-        handled = {*self._flags, *(each.variable for each in self._readings.values())}
         asking = (number for number, each in self._operators.items()
                   if (reading := self._read(each)) is not None and reading.variable in self._flags)
-        handles = (number for number, each in self._operators.items() if each.op.variable() in handled)
+        handles = (number for number, each in self._operators.items() if each.op.variable() in self._lifted)
         return frozenset((*self._readings, *self._settings, *self._assignments, *asking, *handles))
 
     def _is_open(self, reading: _Reading) -> bool:
@@ -189,9 +191,8 @@ class _Entry:
         values = {each.value for each in self._readings.values()}
         read = {tensor for each in left for tensor in each.inputs} | {*self._graph.outputs, *self._assigned.values()}
         own = Counter(self._own_subgraphs())
-        handled = {*self._flags, *(each.variable for each in self._readings.values())}
         users = [index for index in _reached(self._model, self._index) if index != self._index
-                 for each in self._model.subgraphs[index].operators if each.op.variable() in handled]
+                 for each in self._model.subgraphs[index].operators if each.op.variable() in self._lifted]
         return not (read & made) - values and Counter(users) == own
 
     def _own_subgraphs(self) -> Iterator[int]:
