@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from circlet.runtime.ir.model import Model, Provenance
 from circlet.runtime.late import LOADING
-from circlet.schema.content import is_xml, read_file, weights_beside
+from circlet.schema.content import is_xml, read_identified, weights_beside
 
 if TYPE_CHECKING:
     from circlet.schema.files import Source
@@ -50,12 +50,20 @@ class Given:
         if self._model is not None:
             return self._model.provenance if self._model.is_as_read else None
         if isinstance(self._source, (str, os.PathLike)):
-            self.content = read_file(os.fspath(self._source))
-            if is_xml(self.content) and (beside := weights_beside(self._source)).is_file():
-                self.weights = read_file(os.fspath(beside))
-            return Provenance(self.content, "", (), (), *(() if self.weights is None else (self.weights,)))
+            return self._provenance_of_file(self._source)
         if isinstance(self._source, (bytes, bytearray, memoryview)):
             content = memoryview(self._source).cast("B").toreadonly()
             return Provenance(content, "", (), ())
         return None
 
+    def _provenance_of_file(self, path: str | os.PathLike[str]) -> Provenance:
+        """That of a file, and of the weights beside it."""
+        with LOADING:
+            from circlet.backends.native.plans.key import FileProvenance
+
+        self.content, identity = read_identified(os.fspath(path))
+        if not is_xml(self.content) or not (beside := weights_beside(path)).is_file():
+            return FileProvenance(self.content, "", (), (), identity=identity)
+        self.weights, other = read_identified(os.fspath(beside))
+        both = b"%s, %s" % (identity, other) if identity and other else b""
+        return FileProvenance(self.content, "", (), (), self.weights, both)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
 
 from circlet.runtime.exec.memory import allocate
+
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a change gives a file another time than the last one did: those of the coarsest file
+systems."""
 
 
 def read_file(path: str) -> memoryview:
@@ -17,12 +22,30 @@ def read_file(path: str) -> memoryview:
         LimitError: there is not memory enough for the content of a file.
         OSError: the file cannot be read.
     """
+    return read_identified(path)[0]
+
+
+def read_identified(path: str) -> tuple[memoryview, bytes]:
+    """What a file holds now, and what the system tells it by from other files and from itself after a change: where it
+    lies, its size and times. Nothing where a change right now need not show in these.
+
+    Raises:
+        As `read_file`.
+    """
     with open(path, "rb", buffering=0) as file:
         content = allocate((os.fstat(file.fileno()).st_size,), np.dtype(np.uint8)).data
         size = 0
         while read := file.readinto(content[size:]):
             size += read
-        return content[:size].toreadonly()
+        return content[:size].toreadonly(), _identity(os.fstat(file.fileno()))
+
+
+def _identity(status: os.stat_result) -> bytes:
+    """See `read_identified`. Elsewhere than on POSIX systems no time is that of the last change of any kind."""
+    if os.name != "posix" or time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLED:
+        return b""
+    known = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return b"%d %d %d %d %d" % known
 
 
 def is_xml(content: memoryview) -> bool:

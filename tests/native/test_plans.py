@@ -34,7 +34,7 @@ from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.ops.unary import Neg
 from circlet.schema import files
-from circlet.schema.content import read_file
+from circlet.schema.content import read_identified
 from circlet.schema.files import dump_model, load_model
 from tests.models.expectations import read
 from tests.schema.openvino import text
@@ -354,12 +354,12 @@ def test_a_file_is_opened_once(folder: Path, monkeypatch: pytest.MonkeyPatch, is
         circlet.Session(COLLATZ, "native").run([27])
     opened: list[str] = []
 
-    def counted(path: str) -> memoryview:
+    def counted(path: str) -> tuple[memoryview, bytes]:
         opened.append(path)
-        return read_file(path)
+        return read_identified(path)
 
-    for module in (given, files):
-        monkeypatch.setattr(module, "read_file", counted)
+    monkeypatch.setattr(given, "read_identified", counted)
+    monkeypatch.setattr(files, "read_file", lambda path: counted(path)[0])
     for make in (circlet.Session, lambda path: circlet.Session(circlet.load(path))):
         opened.clear()
         assert make(COLLATZ).model.subgraphs

@@ -2,13 +2,63 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
+import numpy as np
+
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.fingerprint import installation
+from circlet.backends.native.load.sealed import checksum
 from circlet.runtime.digests import blake2b
 from circlet.runtime.ir.model import Provenance
+from circlet.runtime.records import dataclass
 
 MARK = b"circlepC"
 """What a plan's file is known by; the last letter is that of the format."""
+_MANY = 1 << 16
+"""Bytes that take longer to digest than to look for what was kept of them."""
+_SIZE = 32
+"""Bytes of a checksum."""
+
+
+@dataclass(frozen=True, eq=False)
+class FileProvenance(Provenance):
+    """Of files, whose digest is kept with plans: it is known again where the system says that they did not change, and
+    their checksum is the same. Who maps a file can change it without changing what the system says of it."""
+
+    identity: bytes = b""
+    """What the system tells the files by, in this state; empty where a change need not show in it."""
+
+    @cached_property
+    def digest(self) -> bytes:
+        return super().digest if self._kept is None else self._kept
+
+    def keep_digest(self) -> None:
+        """Keeps the digest, if there is room, and one to keep that is not there yet."""
+        if self._name and self._kept is None:
+            known = self._checksum + self.digest
+            cache.write(self._name, (known, blake2b(known).digest()))
+
+    @cached_property
+    def _name(self) -> str:
+        """What the digest is kept under; empty where it is not."""
+        size = self.content.nbytes + self.weights.nbytes
+        return blake2b(b"files " + self.identity).hexdigest() if self.identity and size >= _MANY else ""
+
+    @cached_property
+    def _checksum(self) -> bytes:
+        return blake2b(b"".join(checksum(np.frombuffer(each, np.uint8)) for each in self.files)).digest()
+
+    @cached_property
+    def _kept(self) -> bytes | None:
+        """The digest that is kept."""
+        file = cache.find(self._name) if self._name else None
+        if file is None:
+            return None
+        with file:
+            content = file.read()
+        known, digest = content[:-_SIZE], content[-_SIZE:]
+        return known[_SIZE:] if blake2b(known).digest() == digest and known[:_SIZE] == self._checksum else None
 
 
 def plan_key(provenance: Provenance) -> str:

@@ -18,7 +18,7 @@ from circlet.backends.native.load.manifest import Constant
 from circlet.backends.native.load.sealed import padded, shared, unseal
 from circlet.backends.native.load.store import Function, enclosed_function, stored
 from circlet.backends.native.load.team import Teams
-from circlet.backends.native.plans.key import MARK, plan_key
+from circlet.backends.native.plans.key import MARK, FileProvenance, plan_key
 from circlet.backends.native.plans.plan import Lifted, Part, Plan, Planned, Stage
 from circlet.runtime.exec.frames.layout import Border, Layout
 from circlet.runtime.exec.frames.open_layout import OpenLayout
@@ -74,7 +74,11 @@ def prepared(provenance: Provenance, num_threads: int) -> Prepared | None:
     """What earlier runs left of a model; None if there is nothing, or code is to check bounds or to be
     seen by tools, which is not planned."""
     found = None if are_checked() or is_visible() else find(plan_key(provenance))
-    return None if found is None else Prepared(found, provenance.files, num_threads)
+    if found is None:
+        return None
+    if isinstance(provenance, FileProvenance):
+        provenance.keep_digest()
+    return Prepared(found, provenance.files, num_threads)
 
 
 class Prepared:
