@@ -18,6 +18,8 @@ from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.layout import Index
 from circlet.runtime.ops.loop_options import TripPolicy
 from circlet.runtime.ops.loop_steps import (
+    ENDLESS,
+    TAKEN_AS_ENDLESS,
     Collection,
     LoopBuffer,
     LoopCount,
@@ -54,8 +56,8 @@ def loop_count(node: Node[LoopCount]) -> Step:
 
     def step() -> None:
         trip_count = int(value())
-        if trip_count < -1 and op.policy is TripPolicy.NEGATIVE_IS_INFINITE:
-            warnings.warn(f"trip count {trip_count} is taken as -1, which does not bound the loop", stacklevel=2)
+        if trip_count < ENDLESS and op.policy is TripPolicy.NEGATIVE_IS_INFINITE:
+            warnings.warn(TAKEN_AS_ENDLESS.format(trip_count), stacklevel=2)
         out[...] = op.resolve(trip_count)
 
     return step

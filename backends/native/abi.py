@@ -54,7 +54,9 @@ CONTROL_BYTES = ctypes.sizeof(Control)
 SCRATCH, HOST, FIRST_ARRAY = 0, 1, 2
 """The table: memory for each participant, what the host is called by, and arrays."""
 POLL = -1
-"""What the host is asked for to see whether the run goes on; else the number of a host call."""
+"""What the host is asked for to see whether the run goes on."""
+FIRST_NOTICE = -2
+"""What it is asked for to warn of what notice 0 says, and further down of others; else the number of a host call."""
 PATIENCE = 50_000_000
 """Nanoseconds after which compiled code asks Python, so that its signal handlers run: 50 ms, half of the 0.1 s that a
 user takes for at once. A choice."""

@@ -41,6 +41,8 @@ class Program:
     host_calls: list[HostCall] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     """Why the host computes the operator of each of them."""
+    notices: list[Site] = field(default_factory=list)
+    """What the host is asked to warn of."""
     externals: list[Array] = field(default_factory=list)
     """The arrays outside the arena."""
     sources: list[Source] = field(default_factory=list)

@@ -60,6 +60,12 @@ class LoopKeep(View):
         return (shape,)
 
 
+ENDLESS = -1
+"""The negative trip count that models write where `TripPolicy.NEGATIVE_IS_INFINITE` holds; others mean as much."""
+TAKEN_AS_ENDLESS = "trip count {} is taken as -1, which does not bound the loop"
+"""What is said of others."""
+
+
 @dataclass(frozen=True)
 class LoopCount(Op):
     """How many iterations a trip count allows, a scalar: none or as many as there are numbers where it is negative."""

@@ -183,14 +183,16 @@ def test_failing(wrong: Wrong, backend: str) -> None:
 
 
 @pytest.mark.parametrize("constants", [(), (0,)], ids=["operand", "constant"])
-def test_a_trip_count_below_minus_one_is_told(constants: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_a_trip_count_below_minus_one_is_told(constants: tuple[int, ...], backend: str) -> None:
     op = replace(GUARDED, trip_policy=TripPolicy.NEGATIVE_IS_INFINITE)
     operands: Operands = (i32(-5), TRUE, ROW)
     case = LoopCase("", op, guarded(2), GUARDED_KINDS, (operands,))
-    session = circlet.Session(loop_model(case, operands, constants), backend="cpu")
-    with pytest.warns(UserWarning, match="trip count -5 is taken as -1"):
-        carried, _ = session.invoke(0, arguments(operands, constants))
-    np.testing.assert_array_equal(carried, ROW + 6)
+    session = circlet.Session(loop_model(case, operands, constants), backend=backend)
+    for _ in range(1 if constants else 2):
+        with pytest.warns(UserWarning, match="trip count -5 is taken as -1"):
+            carried, _ = session.invoke(0, arguments(operands, constants))
+        np.testing.assert_array_equal(carried, ROW + 6)
 
 
 def test_a_loop_without_an_end_is_limited() -> None:

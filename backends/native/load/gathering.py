@@ -30,7 +30,8 @@ def gather(program: Program, code: tuple[bytes, ...], places: Mapping[tuple[int,
                         tuple(map(terms_of, program.arena_tops)), terms_of(program.scratch_bytes),
                         program.shares_loops, program.is_brief, terms_of(program.work), program.grows,
                         tuple(program.outline), program.watched, program.assumptions, program.quotes,
-                        program.regions, labels=tuple(chain(*program.labels.items())))
+                        program.regions, labels=tuple(chain(*program.labels.items())),
+                        notices=tuple(program.notices))
     return Artifact(code, manifest, stored.joined())
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from circlet.backends.native.abi import PATIENCE, POLL, Control, control_of
+from circlet.backends.native.abi import FIRST_NOTICE, PATIENCE, POLL, Control, control_of
 from circlet.backends.native.parts import HostCall, Told
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.memory import retype
@@ -39,6 +39,8 @@ class _Requests:
         self.watch, self.control = watch, control
         self.steps: list[Step] = []
         """Host calls by number."""
+        self.notices: list[Step] = []
+        """Warnings by number."""
         self.error: BaseException | None = None
 
     def answer(self) -> None:
@@ -47,6 +49,9 @@ class _Requests:
         if number == POLL:
             self.control.next = time.monotonic_ns() + PATIENCE
             self.watch.check()
+            return
+        if number <= FIRST_NOTICE:
+            self.notices[FIRST_NOTICE - number]()
             return
         with np.errstate(all="ignore"):
             self.steps[number]()
@@ -59,6 +64,8 @@ class Host:
         self._requests = _Requests(watch, control_of(watch))
         self.steps = self._requests.steps
         """Host calls by number."""
+        self.notices = self._requests.notices
+        """Warnings by number."""
         answers = _answers(self._requests)
         next(answers)
         self._callback = _HOST_TYPE(answers.send)

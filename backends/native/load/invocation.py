@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -106,6 +107,7 @@ class Invocation:
         self._host = Host(run.watch)
         for each in manifest.host_calls:
             self._host.steps.append(self._bind_host(each, setting))
+        self._host.notices.extend(partial(_warn, each, self._evidence) for each in manifest.notices)
         table = (self._scratch.ctypes.data, self._host.address, *(each.ctypes.data for each in self._arrays))
         self._table = np.array(table, np.uintp)
         self._located = setting.located
@@ -207,8 +209,7 @@ class Invocation:
             if isinstance(error, FAULTS):
                 raise_located(error, site.place)
             raise error
-        evidence = self._evidence[:site.numbers].tolist()
-        message = site.message.format(*evidence) if evidence else site.message
+        message = _message(site, self._evidence)
         for each in self._function.manifest.quotes:
             message = message.replace(each.text, str(value_of(each.terms, self._all_lengths())))
         raise ExecutionError(message, site.place)
@@ -264,6 +265,16 @@ class Invocation:
         if isinstance(place, External):
             return retype(self._arrays[place.number], place.shape, dtype)
         return retype(self._arena[place.offset:place.offset + prod(place.shape) * dtype.itemsize], place.shape, dtype)
+
+
+def _message(site: Site, evidence: Array) -> str:
+    """The message of a site, with the numbers that the code gave as evidence."""
+    numbers = evidence[:site.numbers].tolist()
+    return site.message.format(*numbers) if numbers else site.message
+
+
+def _warn(notice: Site, evidence: Array) -> None:
+    warnings.warn(_message(notice, evidence), stacklevel=2)
 
 
 def _state(origin: Origin, setting: Setting) -> Array | None:

@@ -80,6 +80,8 @@ class Manifest:
     """The bytes of each object file, where it is kept."""
     labels: tuple[str, ...] = ()
     """Symbols and what tools call their functions by turns; nothing where a shared object says it."""
+    notices: tuple[Site, ...] = ()
+    """What the host is asked to warn of."""
 
     def arena_bytes(self, lengths: Sequence[int]) -> int:
         """How large the arena is for some open lengths."""

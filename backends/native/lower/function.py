@@ -155,6 +155,10 @@ class FunctionLowering(ABC):
         of the given indices."""
 
     @abstractmethod
+    def warn_where(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
+        """Has the host warn where a condition holds, and goes on; the message has a `{}` for each of the numbers."""
+
+    @abstractmethod
     def expect_capacity(self, length: ir.Value, most: int, least: int | None = None) -> None:
         """Leaves the function unless there is room for a length that a loop comes to; says what it is to have room for
         when it is entered again: for twice as much at least, so that this happens seldom; -1 where the length is
@@ -401,7 +405,7 @@ class FunctionLowering(ABC):
     def _marks(self) -> tuple[int, ...]:
         """What is more where an operator did more than to write code that may fail."""
         program = self.program
-        return len(program.host_calls), len(program.crossings), int(program.grows)
+        return len(program.host_calls), len(program.notices), len(program.crossings), int(program.grows)
 
 
     def write(self, value: Value, home: ir.Value) -> None:

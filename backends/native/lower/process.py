@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from math import prod
@@ -15,6 +15,7 @@ from circlet.backends.native.abi import (
     CONTROL_BYTES,
     DONE,
     FIRST_ARRAY,
+    FIRST_NOTICE,
     FIRST_SITE,
     HOST,
     ITERATIONS,
@@ -240,10 +241,25 @@ class ProcessFunction(FunctionLowering):
         of the given i64."""
         quoted = numbers[:MOST_EVIDENCE]
         self.program.sites.append(Site(place, message, len(quoted)))
-        evidence = self.external(self.program.evidence, Evidence()) if quoted else None
+        evidence = self._evidence(quoted)
         with self._unless(condition, FIRST_SITE + len(self.program.sites) - 1 - self._sites_before):
-            for position, number in enumerate(quoted):
-                self.e.store(self.e.builder.sext(number, I64), evidence, DType.INT64, position)
+            self._give(quoted, evidence)
+
+    def warn_where(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
+        self.program.notices.append(Site(place, message, len(numbers)))
+        evidence = self._evidence(numbers)
+        with self.e.builder.if_then(condition, likely=False):
+            self._give(numbers, evidence)
+            self.call_host(FIRST_NOTICE + 1 - len(self.program.notices), place)
+
+    def _evidence(self, numbers: Sequence[ir.Value]) -> ir.Value | None:
+        """Where numbers lie that a message has; None if it has none."""
+        return self.external(self.program.evidence, Evidence()) if numbers else None
+
+    def _give(self, numbers: Sequence[ir.Value], evidence: ir.Value | None) -> None:
+        """Writes numbers as evidence."""
+        for position, number in enumerate(numbers):
+            self.e.store(self.e.builder.sext(number, I64), evidence, DType.INT64, position)
 
     def expect_capacity(self, length: ir.Value, most: int, least: int | None = None) -> None:
         """Leaves the function unless there is room for a length that a loop comes to; says what it is to have room for
@@ -313,14 +329,15 @@ class ProcessFunction(FunctionLowering):
         """Whether the function executes few instructions, on little memory, so that those among them that move memory
         are over soon too, and asks the host for nothing."""
         program = self.program
-        if self.e.lengths is not None or program.host_calls or program.shares_loops or not self._meter.is_idle:
+        is_alone = not (program.host_calls or program.notices or program.shares_loops)
+        if self.e.lengths is not None or not is_alone or not self._meter.is_idle:
             return False
         size = sum(each.nbytes for each in program.externals) + max(program.arena_tops, default=0)
         return size <= _BRIEF_BYTES and self._meter.total <= _BRIEF
 
     def _work(self) -> int:
         """What all that the function computes takes, if that is known, and it asks the host for nothing."""
-        is_known = self._meter.is_known and not self.program.host_calls
+        is_known = self._meter.is_known and not (self.program.host_calls or self.program.notices)
         return self._meter.work + INSTRUCTION * self._meter.straight if is_known else UNKNOWN
 
 

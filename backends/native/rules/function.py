@@ -101,6 +101,11 @@ class Function(Protocol):
         of the given indices."""
         ...
 
+    def warn_where(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
+        """Has the host warn where a condition holds, and goes on; the message has a `{}` for each of the numbers.
+        Embedded code has nobody to warn."""
+        ...
+
     def expect_capacity(self, length: ir.Value, most: int, least: int | None = None) -> None:
         """Leaves the function unless there is room for a length that it computes, of which `most` says how much there
         is, and the length is at least `least`; the run then is begun again."""

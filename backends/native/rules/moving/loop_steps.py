@@ -14,12 +14,13 @@ from circlet.backends.native.rules.moving.shape import view
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
-from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_late
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.loop_options import TripPolicy
 from circlet.runtime.ops.loop_steps import (
+    ENDLESS,
     LEAST_ROOM,
+    TAKEN_AS_ENDLESS,
     LoopBuffer,
     LoopCount,
     LoopGrow,
@@ -38,18 +39,16 @@ fused(LoopScalar, movable, is_free=True)(view)
 fused(LoopKeep, movable, is_free=True, parameters=SECOND)(view)
 
 
-def _may_warn(call: Call) -> str | None:
-    """Refuses counts of which the host may have to warn."""
-    assert isinstance(call.op, LoopCount)
-    return "a count that may be a reason to warn" if call.op.policy is TripPolicy.NEGATIVE_IS_INFINITE else None
-
-
-@fused(LoopCount, _may_warn)
+@fused(LoopCount, movable)
 def loop_count(node: Node[LoopCount]) -> tuple[Value]:
-    """Of a scalar, how many turns it asks for: at least 0, in the count's type."""
-    e, x, dtype = node.function.e, node.input(0), node.op.dtype
-    value, zero = convert(e, x.scalar(e), x.dtype, dtype), e.constant(0, dtype)
-    return (in_register(e.select(e.builder.icmp_signed(">", value, zero), value, zero), (), dtype),)
+    """Of a scalar, how many turns it asks for, in the count's type."""
+    e, x, op = node.function.e, node.input(0), node.op
+    given, zero = convert(e, x.scalar(e), x.dtype, op.dtype), e.constant(0, op.dtype)
+    if op.policy is TripPolicy.NEGATIVE_IS_INFINITE:
+        is_odd = e.builder.icmp_signed("<", given, e.constant(ENDLESS, op.dtype))
+        node.function.warn_where(is_odd, node.call.place, TAKEN_AS_ENDLESS, given)
+    is_negative = e.builder.icmp_signed("<", given, zero)
+    return (in_register(e.select(is_negative, e.constant(op.resolve(ENDLESS), op.dtype), given), (), op.dtype),)
 
 
 @fused(LoopRoom, movable)
