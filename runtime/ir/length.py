@@ -108,8 +108,10 @@ class Scope:
 
     def late(self, most: Length | int | None, least: int = 0) -> int:
         """A length that the run computes, at most another one; without one, as long as there is room. Code leaves
-        runs where it is less than `least`, by asking for room."""
+        runs where it is less than `least`, by asking for room. One that must be 1 is 1."""
         room = self.capacity() if most is None or (least and not self.capacities) else 0
+        if most == least == 1 and isinstance(most, int):
+            return 1
         return self.computed(room if most is None else most, least)
 
     def computed(self, most: Length | int, least: int = 0) -> int:

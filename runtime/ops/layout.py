@@ -17,6 +17,8 @@ from circlet.runtime.records import dataclass
 
 Index: TypeAlias = "tuple[slice | int | EllipsisType | None, ...]"
 """A basic index; it ends with `...`, so that applying it gives a view even where no axis is left."""
+LONG = 10 ** 9
+"""Longer than any axis: what TensorFlow's converters take for that."""
 Values: TypeAlias = Sequence[int | None]
 """Parameter values; None where only a run can tell."""
 
@@ -162,7 +164,8 @@ class StridedSlice(Op):
             try:
                 result += self._extent(entry, dim, *(each[entry] for each in values))
             except Unknown:
-                result.append(computed(dim))
+                stride = values[2][entry]
+                result.append(computed(1 if stride is not None and stride >= LONG else dim))
         return (tuple(result),)
 
     def plan(self, rank: int, count: int) -> tuple[tuple[int | None, int | None], ...]:
@@ -202,7 +205,10 @@ class StridedSlice(Op):
             if not isinstance(bounds, slice):
                 return ()
             last = -1 if bounds.stop is None else bounds.stop
-            return (steps(bounds.start, last, stride),)
+            size = steps(bounds.start, last, stride)
+            if stride >= LONG and is_late(size):
+                raise Unknown  # whether there is an element
+            return (size,)
         if self.shrink_axis_mask >> entry & 1:
             return ()
         if self.offset and end is not None and stride:

@@ -4,11 +4,13 @@ any lengths, in loops, too."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.errors import ExecutionError
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
@@ -16,13 +18,12 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Equal, LogicalAnd, NotEqual, SelectV2
 from circlet.runtime.ops.controlflow import While
-from circlet.runtime.ops.elementwise import Add, Div, Maximum, Sub
-from circlet.runtime.ops.layout import Concatenation, StridedSlice
+from circlet.runtime.ops.elementwise import Add, Div, Maximum, Mul, Sub
+from circlet.runtime.ops.layout import LONG, Concatenation, StridedSlice
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Mean
 from circlet.runtime.ops.shape import Reshape, ShapeOf, Squeeze
 from circlet.runtime.ops.unary import Tanh
-from circlet.runtime.passes.transforms.pick_elements import LONG
 from tests.exec import graphs as g
 from tests.ops.cases import check
 
@@ -54,16 +55,34 @@ def part(s: SubgraphBuilder, x: Value, begin: Value, end: Value) -> Value:
 
 
 def element(s: SubgraphBuilder, x: Value, i: Value) -> Value:
+    return made(s, Squeeze((1,)), F32, (-1, 4), kept(s, x, i))
+
+
+def kept(s: SubgraphBuilder, x: Value, i: Value) -> Value:
+    """x[:, i:i + 1], in steps that no axis is as long as."""
     behind = s.apply(Add(), i, s.constant(np.int32(1)))
     ends = s.apply(Maximum(), made(s, Cast(), F32, (2,), bounds(s, behind, 0, is_end=False)),
                    s.constant(np.array([LONG, LONG], np.float32)))
-    found = made(s, StridedSlice(), F32, (-1, -1, 4), x, bounds(s, i, 0, is_end=False),
-                 made(s, Cast(), I32, (2,), ends), s.constant(np.array([1, LONG], np.int32)))
-    return made(s, Squeeze((1,)), F32, (-1, 4), found)
+    return made(s, StridedSlice(), F32, (-1, -1, 4), x, bounds(s, i, 0, is_end=False),
+                made(s, Cast(), I32, (2,), ends), s.constant(np.array([1, LONG], np.int32)))
 
 
-def prefixes() -> Model:
-    """Over i: h = tanh(mean(x[:, :i + 1]) + x[:, i])."""
+def prefix(s: SubgraphBuilder, x: Value, i: Value, after: Value) -> Value:
+    """mean(x[:, :i + 1]) + x[:, i]"""
+    before = part(s, x, s.constant(np.zeros(2, np.int32)), bounds(s, after, 0, is_end=True))
+    mean = made(s, Mean(), F32, (-1, 4), before, s.constant(np.array([1], np.int32)))
+    return s.apply(Add(), mean, element(s, x, i))
+
+
+def masked(s: SubgraphBuilder, x: Value, i: Value, after: Value) -> Value:
+    """mean(x * x[:, i:i + 1, 3:])"""
+    only, at = (s.constant(np.array(each, np.int32)) for each in ((1, 1, 1), (0, 0, 3)))
+    by = made(s, StridedSlice(begin_mask=3, end_mask=7), F32, (-1, -1, 1), kept(s, x, i), at, at, only)
+    return made(s, Mean(), F32, (-1, 4), s.apply(Mul(), x, by), s.constant(np.array([1], np.int32)))
+
+
+def turns(turn: Callable[[SubgraphBuilder, Value, Value, Value], Value]) -> Model:
+    """Over i: h = tanh(turn(x, i, i + 1))."""
     b = ModelBuilder()
     main, cond, body = b.subgraph("main"), b.subgraph("cond"), b.subgraph("body")
     kinds = [Tensor("i", I32, (1,)), Tensor("n", I32, (1,)), Tensor("x", F32, (1, 1, 4), (-1, -1, 4)),
@@ -72,9 +91,7 @@ def prefixes() -> Model:
     cond.output(g.less(cond, i, n))
     i, n, x, _ = (body.input(each.name, each.dtype, each.signature) for each in kinds)
     after = body.apply(Add(), i, body.constant(np.int32(1)))
-    before = part(body, x, body.constant(np.zeros(2, np.int32)), bounds(body, after, 0, is_end=True))
-    mean = made(body, Mean(), F32, (-1, 4), before, body.constant(np.array([1], np.int32)))
-    body.output(after, n, x, body.apply(Tanh(), body.apply(Add(), mean, element(body, x, i))))
+    body.output(after, n, x, body.apply(Tanh(), turn(body, x, i, after)))
     x = main.input("x", F32, (-1, -1, 4))
     zero = main.constant(np.zeros(1, np.int32))
     start = [zero, length(main, x), x, element(main, x, zero)]
@@ -110,10 +127,31 @@ def compare(model: Model) -> None:
             check(found, expected, 1e-5)
 
 
-@pytest.mark.parametrize("make", [prefixes, middle], ids=["prefixes", "middle"])
+@pytest.mark.parametrize("make", [partial(turns, prefix), partial(turns, masked), middle],
+                         ids=["prefixes", "kept", "middle"])
 def test_one_function_serves_all_lengths(make: Callable[[], Model], folder: object, compiled: list[str]) -> None:
     compare(make())
     assert len(compiled) <= 2  # one sequence is its own
+
+
+def chosen() -> Model:
+    """x * x[:, k:k + 1], for one row."""
+    b = ModelBuilder()
+    s = b.subgraph("main")
+    x, k = s.input("x", F32, (-1, -1, 4)), s.input("k", I32, (1,))
+    s.output(s.apply(Mul(), x, kept(s, x, k)))
+    return b.build()
+
+
+def test_a_slice_without_an_element_is_empty_or_the_same_error() -> None:
+    native, cpu = (circlet.Session(chosen(), backend) for backend in ("native", "cpu"))
+    for rows, k in ((5, 2), (5, 4), (1, 0), (1, 1), (5, 5), (5, -1), (5, -7), (3, 1), (4, 1)):
+        given = [np.full((2, rows, 4), 2, np.float32), np.array([k], np.int32)]
+        if rows != 1 and k >= rows:
+            with pytest.raises(ExecutionError, match="broadcast"):
+                native.invoke(0, given)
+        else:
+            check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-6)
 
 
 def in_a_group() -> Model:

@@ -15,10 +15,10 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Equal, LogicalAnd, NotEqual, SelectV2
 from circlet.runtime.ops.elementwise import Add, Maximum, Mul
 from circlet.runtime.ops.index import Gather
-from circlet.runtime.ops.layout import Concatenation, StridedSlice
+from circlet.runtime.ops.layout import LONG, Concatenation, StridedSlice
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import Reshape, Squeeze
-from circlet.runtime.passes.transforms.pick_elements import LONG, pick_elements
+from circlet.runtime.passes.transforms.pick_elements import pick_elements
 from tests.needs import NATIVE
 
 F32, I32 = DType.FLOAT32, DType.INT32

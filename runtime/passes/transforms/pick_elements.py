@@ -12,15 +12,12 @@ from dataclasses import replace
 from functools import cached_property
 
 from circlet.runtime.ir.model import Model, Operator, Subgraph
-from circlet.runtime.ops.layout import StridedSlice
+from circlet.runtime.ops.layout import LONG, StridedSlice
 from circlet.runtime.ops.shape import Squeeze
 from circlet.runtime.passes.analyses.intervals import Intervals
 from circlet.runtime.passes.transforms.eliminate_dead import SKIP
 from circlet.runtime.passes.transforms.rewrite import rewrite_subgraphs
 from circlet.runtime.records import dataclass
-
-LONG = 10 ** 9
-"""Longer than any axis: what TensorFlow's converters take for that."""
 
 
 def pick_elements(model: Model) -> Model:
