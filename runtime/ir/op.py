@@ -161,6 +161,8 @@ class Op(ABC):
     otherwise."""
     least_size: ClassVar[int] = 0
     """What these are at the least."""
+    starts: ClassVar[frozenset[int]] = frozenset()
+    """The positions of those that sizes are counted from: nothing follows of their not being 0."""
     parts_from: ClassVar[frozenset[int]] = frozenset()
     """The positions of inputs that say which part of another one the result is."""
     asks_turn: ClassVar[bool] = False

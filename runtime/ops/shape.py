@@ -253,6 +253,7 @@ class Range(Op):
     table: ClassVar[str | None] = "RangeOptions"
     inputs: ClassVar[Count] = exactly(3)
     sizes: ClassVar[frozenset[int]] = frozenset({0, 1, 2})
+    starts: ClassVar[frozenset[int]] = frozenset({0})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         for index, name in enumerate(("start", "limit", "delta")):

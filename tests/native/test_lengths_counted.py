@@ -10,12 +10,13 @@ import pytest
 
 import circlet
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less, LogicalAnd, NotEqual, SelectV2
 from circlet.runtime.ops.elementwise import Add, Div, Maximum, Minimum, Mul, StablehloRemainder, Sub
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation, Pack, Slice, StridedSlice
+from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import Range, Reshape
 from circlet.runtime.ops.unary import Tanh
 from tests.native.test_lengths import Graph, floats
@@ -68,6 +69,22 @@ def test_one_function_serves_all_steps(write: Write, folder: object, compiled: l
             check(found, expected, 1e-5 if expected.dtype.kind == "f" else None)
     assert len(compiled) == 1
     assert {*native.backend_of(0)} <= {"native", "none"}
+
+
+def test_numbers_from_zero_on_too(folder: object, compiled: list[str]) -> None:
+    """So many numbers as there are rows, from a start on that the run tells, in steps that it tells, too."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, start, step = (g.builder.input(*each) for each in (
+        ("x", DType.FLOAT32, (-1,)), ("start", INTS, ()), ("step", INTS, ())))
+    limit = g(Add(), start, g(Mul(), g.length(x, 0), step, dtype=INTS), dtype=INTS)
+    g.builder.output(g(Mul(), x, g(Cast(), g(Range(), start, limit, step, dtype=INTS))))
+    session = circlet.Session(b.build(), "native")
+    for rows, first, by in ((9, 2, 3), (40, 0, 1), (5, 7, 2), (12, 0, 4)):
+        expected = np.arange(first, first + rows * by, by).astype(np.float32)
+        found = session.invoke(0, [np.full(rows, 2, np.float32), np.array(first, np.int32), np.array(by, np.int32)])
+        check(found[0], 2 * expected, None)
+    assert len(compiled) == 1
 
 
 def test_strides_of_any_sign(folder: object) -> None:

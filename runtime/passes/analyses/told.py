@@ -131,14 +131,15 @@ class Teller:
         """
         members = operator.op.joined() or ((operator.op, operator.inputs, operator.outputs),)
         given = {*operator.inputs} - {ABSENT, *self._known}
-        sizes, parts = ([tensor for op, inputs, _ in members for position, tensor in enumerate(inputs)
-                         if position in among(op) and tensor in given]
-                        for among in (attrgetter("sizes"), attrgetter("parts_from")))
+        sizes, parts, starts = ([tensor for op, inputs, _ in members for position, tensor in enumerate(inputs)
+                                 if position in among(op) and tensor in given]
+                                for among in map(attrgetter, ("sizes", "parts_from", "starts")))
+        least = max(op.least_size for op, _, _ in members)
         before, premises = self.told, self._scope.premises
         with self._scope.tentatively() as keep:
             for each in sizes:
                 self._follow(each)
-                self._tell(each, max(*(op.least_size for op, _, _ in members), premises.told))
+                self._tell(each, least if each in starts else max(least, premises.told))
             for each in parts:
                 self._tell(each, premises.told_part, None if premises.promises else self._sized)
             values = {each: self.told.values[each] for each in (*sizes, *parts) if each in self.told.values}
