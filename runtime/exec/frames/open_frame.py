@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, final
 
 import numpy as np
@@ -20,6 +20,9 @@ from circlet.runtime.ir.types import Array, Shape
 if TYPE_CHECKING:
     from circlet.runtime.exec.values.inputs import Lane
 
+MOST_AHEAD = 1024
+"""For how long a length there is room that did not need it yet, as another one did: a choice. Matrices of two such take
+some MB."""
 _UNSIZED: tuple[Shape, ...] = ((-1,),)
 """In the place of the shapes of inputs, where the frame is not made for any, not even for none."""
 
@@ -71,6 +74,8 @@ class OpenFrame(Resizable):
         self._shapes = _UNSIZED
         self._late = layout.room
         """The lengths behind the open ones."""
+        self._needed = self._late
+        """The same, where there is room for no more than a run needed."""
         self._fitting: tuple[tuple[Shape, ...], Sizes] | None = None
         """Shapes that were found to fit last, and what they decide."""
         self._room = len(layout.room)
@@ -158,7 +163,18 @@ class OpenFrame(Resizable):
         return self._made(shapes, fitting[1] if fitting is not None and is_known else self._sizes(shapes))
 
     def _made(self, shapes: tuple[Shape, ...], sizes: Sizes) -> View:
-        """A view for some lengths, for which the step has memory; inputs stay where they are that have the same."""
+        """A view for some lengths, for which the step has memory; inputs stay where they are that have the same. There
+        is room for no more than runs needed where there is not memory enough for it."""
+        try:
+            return self._bound(shapes, sizes)
+        except LimitError:
+            if self._late == self._needed:
+                raise
+            self._late = self._needed
+            return self._bound(shapes, self._sizes(shapes))
+
+    def _bound(self, shapes: tuple[Shape, ...], sizes: Sizes) -> View:
+        """The same, for some lengths."""
         view = self._views.at(sizes)
         self._step.expect(sizes[-1])
         self._views.keep(shapes, view)
@@ -218,13 +234,22 @@ class OpenFrame(Resizable):
 
     def _has_taken(self, lengths: tuple[int, ...]) -> bool:
         """As `_retake`, if there is memory enough."""
-        shapes = self._shapes
+        shapes, needed = self._shapes, self._needed
         try:
-            self._retake(lengths)
+            self._retake((*lengths[:-self._room], *self._with_more(lengths[-self._room:])))
         except LimitError:
-            self._shapes = shapes
+            self._shapes, self._needed = shapes, needed
             return False
         return True
+
+    def _with_more(self, asked: tuple[int, ...]) -> Iterator[int]:
+        """The lengths behind the open ones, given what a run asked for. There is twice as much room for others as well:
+        what one run computes is often about as long, and each that asks for room in turn has the run begin anew."""
+        found = list(zip(self._layout.room, self._late, asked, self._needed, strict=True))
+        self._needed = tuple([0 if not begun else new if new > had else needed for begun, had, new, needed in found])
+        most = min(MOST_AHEAD, max(self._needed))
+        return (max(needed, min(2 * had, most)) if needed else 0
+                for (_, had, _, _), needed in zip(found, self._needed, strict=True))
 
     def _retake(self, lengths: tuple[int, ...]) -> None:
         """Changes to other room, for the same shapes of inputs."""
