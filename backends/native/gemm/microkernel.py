@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import POINTER, Emitter
+from circlet.backends.native.emit.emitter import I8, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry
 from circlet.backends.native.gemm.finish import Finish
-from circlet.backends.native.gemm.storage import Stored
+from circlet.backends.native.gemm.storage import Stored, Units
 from circlet.backends.native.gemm.vectors import WORD, Vectors, broadcast, fetch, limited
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.records import dataclass
@@ -89,6 +89,7 @@ class Tile:
         least: the fewest rows that there may be where a call says how many; those that are not there are computed, and
             written, as the first one is. None where there are always as many as the tile has.
         held: columns of the panel that are in memory, if not all; the others are zeros.
+        leaves_words: what is read of a panel that is kept otherwise is written as words, for other tiles.
     """
 
     arithmetic: Arithmetic
@@ -105,16 +106,23 @@ class Tile:
     stored: Stored | None = None
     least: int | None = None
     held: int | None = None
+    leaves_words: bool = False
 
     @property
     def name(self) -> str:
         """What tells its function from others of the module."""
-        holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches, self.adds)
-        flags = "".join(letter for letter, each in zip("tcprfa", holds, strict=True) if each)
+        holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches, self.adds,
+                 self.leaves_words)
+        flags = "".join(letter for letter, each in zip("tcprfaw", holds, strict=True) if each)
         flags += "" if self.held is None else f"h{self.held}"
         further = (each.name for each in (self.stored, self.finish) if each is not None)
         rows = str(self.rows) if self.least is None else f"{self.least}to{self.rows}"
         return "_".join(("tile", self.arithmetic.name, f"{rows}x{self.vectors}{flags}", *further))
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether what belongs to columns differs from group to group of the steps."""
+        return self.stored is not None and self.stored.group > 0
 
     @property
     def columns(self) -> int:
@@ -132,7 +140,8 @@ class Tile:
         found += [POINTER, index] if self.has_taps else []
         found += [self.arithmetic.total] * 2 if self.clamps else []
         found += [index] * (self.is_partial or self.reads_partial)
-        found += [POINTER] * ((self.stored is not None) + (self.finish is not None))
+        found += [POINTER] * (self.stored is not None) + [index] * self.is_grouped + [POINTER] * self.leaves_words
+        found += [POINTER] * (self.finish is not None)
         return found + [index] * (self.least is not None)
 
 
@@ -161,6 +170,8 @@ class Call:
         columns: how many columns are written, or read.
         terms: the table that the tile finishes its sums by.
         units: the scales of a panel that is stored as it was quantised.
+        before: bytes of rows that belong to steps before the first one, where scales differ from group to group.
+        words: where what is read of the panel is left as words.
         count: how many rows there are.
     """
 
@@ -178,13 +189,16 @@ class Call:
     columns: ir.Value | None = None
     terms: ir.Value | None = None
     units: ir.Value | None = None
+    before: ir.Value | None = None
+    words: ir.Value | None = None
     count: ir.Value | None = None
 
     def arguments(self) -> list[ir.Value]:
         """In the order of the function's parameters; see `Tile.kinds`."""
-        extra = [each for each in (self.columns, self.units, self.terms, self.count) if each is not None]
+        further = self.columns, self.units, self.before, self.words, self.terms, self.count
         return [self.left, self.rows, self.run, self.right, self.right_step, self.start, self.start_step, self.out,
-                self.out_step, *(self.taps or ()), *(self.limits or ()), *extra]
+                self.out_step, *(self.taps or ()), *(self.limits or ()),
+                *(each for each in further if each is not None)]
 
 
 def call_tile(e: Emitter, tile: Tile, call: Call) -> None:
@@ -244,7 +258,9 @@ class _TileBody:
         self._columns: ir.Value | None
         self._columns, rest = (rest[0], rest[1:]) if tile.is_partial or tile.reads_partial else (None, rest)
         self._ahead = e.builder.mul(self._right_step, e.number(AHEAD // tile.step_bytes)) if tile.fetches else None
-        self._units = () if tile.stored is None else tile.stored.units(e, rest[0], tile.vectors, tile.lanes)
+        self._given = rest
+        self._units = () if tile.stored is None or tile.is_grouped else tile.stored.units(
+            e, rest[0], tile.vectors, tile.lanes)
         self._terms = arguments[-1 if tile.least is None else -2]
         self._count = arguments[-1]
         self._words = Vectors(e, tile.arithmetic.word, tile.lanes)
@@ -357,7 +373,9 @@ class _TileBody:
             right = [self._load(self._words, self._words.address(panel, k * tile.lanes * WORD), k, self._read)
                      for k in range(tile.vectors)]
         else:
-            right = tile.stored.words(e, panel, tile.vectors, tile.lanes, self._units)
+            units = self._units_at(tile.stored, offset, further) if tile.is_grouped else self._units
+            right = tile.stored.words(e, panel, tile.vectors, tile.lanes, units)
+            self._leave(right, offset, further)
         found: Sums = []
         for row, address in enumerate(rows):
             word = e.builder.load(self._words.address(address, offset, further), typ=tile.arithmetic.word,
@@ -366,6 +384,23 @@ class _TileBody:
             found += [tile.arithmetic.multiply_add(e, left, each, sums[row * tile.vectors + k])
                       for k, each in enumerate(right)]
         return found
+
+    def _units_at(self, stored: Stored, offset: ir.Value, further: int) -> Units:
+        """What belongs to the columns in the step at so many bytes of the rows."""
+        e, (memory, before) = self._e, self._given[:2]
+        at = e.builder.add(e.builder.add(before, offset), e.number(further))
+        group = e.builder.udiv(at, e.number(stored.group * WORD))
+        units = e.address(memory, I8, e.builder.mul(group, e.number(stored.unit_bytes(self._tile.columns))))
+        return stored.units(e, units, self._tile.vectors, self._tile.lanes)
+
+    def _leave(self, right: Sequence[ir.Value], offset: ir.Value, further: int) -> None:
+        """Writes what was read of the panel in the step at so many bytes of the rows, where that is wanted."""
+        e, tile = self._e, self._tile
+        if tile.leaves_words:
+            step = e.builder.mul(e.builder.add(offset, e.number(further)), e.number(tile.columns))
+            for number, each in enumerate(right):
+                self._words.store(each, self._words.address(self._given[1 + tile.is_grouped], step,
+                                                            number * tile.lanes * WORD))
 
     def _fetch(self, panel: ir.Value) -> None:
         """Fetches the lines of the step that is `AHEAD` bytes of a panel after one."""

@@ -145,6 +145,8 @@ class Panels:
         step: the distance of two steps of the depth in a panel.
         is_packed: whether panels lie one after the other, the last one filled up.
         is_compact: whether the last one is not, but has steps of `Plan.last_columns`.
+        words: scratch memory where a tile leaves a part of a panel as words, for others.
+        is_near: whether they are in the cache.
         stored: how it is kept, if not as words.
         units: where the scales are of what is stored as it was quantised.
         units_distance: the distance of those of two panels.
@@ -158,6 +160,8 @@ class Panels:
     units: ir.Value | None = None
     units_distance: int = 0
     is_compact: bool = False
+    words: ir.Value | None = None
+    is_near: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,10 +116,24 @@ class _Nest:
             with self._blocks(*tiles) as (first, count), rolled(e, length(e, begin, end, group.count)) as number:
                 panel = e.builder.add(number, begin)
                 if self._chunks.parts > 1:
-                    with rolled(e, self._chunks.parts - 1) as part, rolled(e, count) as k:
-                        self._tile(group, panel, first, k, self._chunk(part, ends=False))
-                with rolled(e, count) as k:
-                    self._tile(group, panel, first, k, self._chunk(e.number(max(self._chunks.parts - 1, 0)), ends=True))
+                    with rolled(e, self._chunks.parts - 1) as part:
+                        self._tiles(group, panel, first, count, self._chunk(part, ends=False))
+                last = e.number(max(self._chunks.parts - 1, 0))
+                self._tiles(group, panel, first, count, self._chunk(last, ends=True))
+
+    def _tiles(self, group: Group, panel: ir.Value, first: ir.Value, count: ir.Value | int, chunk: _Chunk) -> None:
+        """The tiles of a block. Of a panel that is kept otherwise than as words, the first one may leave these to the
+        others."""
+        e, right = self._e, self._right
+        if right.words is None:
+            with rolled(e, count) as k:
+                self._tile(group, panel, right, first, k, chunk)
+            return
+        begin, step = e.builder.mul(chunk.first, e.number(self._words)), self._plan.panel * WORD
+        words = Panels(self._at(right.words, e.builder.neg(begin), step), 0, step, is_near=True)
+        self._tile(group, panel, right, first, e.number(0), chunk)
+        with rolled(e, e.builder.sub(e.register(count), e.number(1))) as k:
+            self._tile(group, panel, words, first, e.builder.add(k, e.number(1)), chunk)
 
     @property
     def _groups(self) -> Sequence[Group]:
@@ -194,15 +208,16 @@ class _Nest:
         larger = self._e.intrinsic("smin", number, self._e.number(split.larger))
         return self._e.builder.add(begin, larger) if split.larger else begin
 
-    def _tile(self, group: Group, panel: ir.Value, first: ir.Value, k: ir.Value, chunk: _Chunk) -> None:
+    def _tile(self, group: Group, panel: ir.Value, right: Panels, first: ir.Value, k: ir.Value, chunk: _Chunk) -> None:
         """Tile `k` of a block, if it is wanted."""
         number = self._e.builder.add(first, k)
         row = self._begin(self._plan.split, number)
         wanted = None if self._wanted is None else self._wanted(self._e, row, self._tile_rows(number))
         with nullcontext() if wanted is None else self._e.builder.if_then(wanted):
-            self._compute(group, panel, number, k, chunk)
+            self._compute(group, panel, right, number, k, chunk)
 
-    def _compute(self, group: Group, panel: ir.Value, number: ir.Value, k: ir.Value, chunk: _Chunk) -> None:
+    def _compute(self, group: Group, panel: ir.Value, right: Panels, number: ir.Value, k: ir.Value,
+                 chunk: _Chunk) -> None:
         """A tile of a number; after the last chunk its results are passed on."""
         e, plan, result = self._e, self._plan, self._result
         row, column = self._begin(plan.split, number), e.builder.mul(panel, e.number(plan.panel))
@@ -216,7 +231,6 @@ class _Nest:
         start, start_step = self._sums(column, out, step, chunk)
         is_partial = isinstance(result, Direct) and group.is_partial(plan.panel)
         limits = result.limits if isinstance(result, Direct) and chunk.ends else None
-        right = self._right
         reads_partial = group.is_partial(plan.panel) and not right.is_packed
         begin = e.builder.mul(chunk.first, e.number(self._words))
         held = plan.last_columns if right.is_compact and group.is_partial(plan.panel) else None
@@ -233,21 +247,22 @@ class _Nest:
             limits=limits,
             columns=e.number(group.columns) if is_partial or reads_partial else None,
             terms=self._at(result.terms, panel, result.terms_step) if isinstance(result, Finished) else None,
-            units=self._units(panel),
+            units=self._units(right, panel),
+            before=e.builder.mul(begin, e.number(WORD)) if right.stored is not None and right.stored.group else None,
+            words=right.words,
         )
         tile = Tile(plan.arithmetic, plan.split.sizes[0], plan.vectors, plan.lanes, call.taps is not None,
-                    limits is not None, is_partial, reads_partial, plan.fetches,
+                    limits is not None, is_partial, reads_partial, plan.fetches and not right.is_near,
                     self._adds, result.finish(group.columns) if isinstance(result, Finished) else None, right.stored,
-                    held=held)
+                    held=held, leaves_words=right.words is not None)
         rows = self._tile_rows(number)
         self._call(tile, call, number, rows)
         if chunk.ends and isinstance(result, (Collected, Filtered)):
             block = Block(out, plan.panel, row, rows, column, self._columns(group, column))
             self._pass_on(result, self._fresh(block, number))
 
-    def _units(self, panel: ir.Value) -> ir.Value | None:
+    def _units(self, right: Panels, panel: ir.Value) -> ir.Value | None:
         """Where a panel has its scales, if it is stored otherwise than as words."""
-        right = self._right
         if right.stored is None:
             return None
         return right.memory if right.units is None else self._at(right.units, panel, right.units_distance)

@@ -21,6 +21,15 @@ class Stored(Protocol):
         """Tells it from others in the names of functions."""
         ...
 
+    @property
+    def group(self) -> int:
+        """Steps of the depth that have the same scales and zero points; 0 if all have."""
+        ...
+
+    def unit_bytes(self, columns: int) -> int:
+        """Of what belongs to so many columns, in a group of steps."""
+        ...
+
     def step_bytes(self, columns: int) -> int:
         """Of a step of the depth in a panel."""
         ...

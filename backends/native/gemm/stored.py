@@ -56,6 +56,13 @@ class Integers:
         """Bytes of a word in memory."""
         return self.parts * self.bits // 8
 
+    @property
+    def group(self) -> int:
+        return 0
+
+    def unit_bytes(self, columns: int) -> int:
+        return 0
+
     def kept(self, words: Array) -> Array:
         """Words, int32, as they are kept: (columns, depth), unsigned. The parts of a half of two lie side by side, so
         that one shift and a mask bring all where they belong."""
@@ -129,6 +136,10 @@ class Reals:
     @property
     def name(self) -> str:
         return f"{self.dtype.value}{'_each' * self.is_each}{'_shifted' * self.shifts}"
+
+    @property
+    def group(self) -> int:
+        return 0
 
     def step_bytes(self, columns: int) -> int:
         return -(-columns * _BITS[self.dtype] // 8)

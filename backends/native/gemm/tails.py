@@ -46,7 +46,7 @@ def call_smallest(e: Emitter, tile: Tile, sizes: Sequence[int], call: Call) -> N
         sizes: their rows, the largest first.
         call: with the number of rows, which is that of the largest at most.
     """
-    general = replace(tile, has_taps=True, is_partial=tile.finish is None, adds=True)
+    general = replace(tile, has_taps=True, is_partial=tile.finish is None, adds=True, leaves_words=False)
     name = f"{replace(general, rows=sizes[0], least=1).name}_or_fewer"
     tiles = [replace(general, rows=rows, least=below + 1, fetches=general.fetches and rows > 1)
              for rows, below in zip(sizes, (*sizes[1:], 0), strict=True)]
@@ -60,7 +60,7 @@ def _generalised(e: Emitter, tile: Tile, call: Call) -> Call:
     """A call of a tile that takes rows of one run, and writes whole panels, too."""
     taps = call.taps or (table(e, [0]), e.number(1))
     columns = e.number(tile.columns) if tile.is_partial and call.columns is None else call.columns
-    return replace(call, taps=taps, columns=columns)
+    return replace(call, taps=taps, columns=columns, words=None)
 
 
 def _make(e: Emitter, name: str, tiles: Sequence[Tile]) -> ir.Function:

@@ -40,6 +40,7 @@ from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.length import Scope, bound, is_length, is_open
 from circlet.runtime.ir.types import ALIGNMENT, Array, DType, Shape
 from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.compressed import Compressed
 from circlet.runtime.passes.analyses.plan_memory import place_classes, place_open
 from circlet.runtime.passes.analyses.specialize import is_open_value
 
@@ -86,6 +87,8 @@ class FunctionLowering(ABC):
         self._derived: dict[Hashable, tuple[Array, Array]] = {}
         self._narrow: dict[tuple[int, int], tuple[Array, Narrow]] = {}
         self._halves: dict[tuple[int, int], tuple[Array, bool]] = {}
+        self._origins: dict[Hashable, tuple[Array, Callable[[], Compressed | None]]] = {}
+        self._compressed: dict[Hashable, Compressed | None] = {}
         self._apart: Outlined | None = None
         """The function of the operator that is being written, if it has one."""
         self._sites_before = 0
@@ -216,6 +219,19 @@ class FunctionLowering(ABC):
         if key not in self._halves:
             self._halves[key] = array, are_halves(array)
         return self._halves[key][1]
+
+    def compressed(self, array: Array) -> Compressed | None:
+        """What a constant of float32 is made of, if that is integers and scales."""
+        key = _identity(array)
+        if key not in self._origins:
+            return None
+        if key not in self._compressed:
+            self._compressed[key] = self._origins[key][1]()
+        return self._compressed[key]
+
+    def keep_origin(self, array: Array, origin: Callable[[], Compressed | None]) -> None:
+        """Says what finds out what a constant is made of."""
+        self._origins[_identity(array)] = array, origin
 
     def keep_narrow(self, array: Array, narrow: Narrow) -> None:
         """Says what the model has for a constant."""
@@ -419,6 +435,11 @@ class FunctionLowering(ABC):
         home = self.reserve(value.nbytes)
         self.write(value, home)
         return home
+
+
+def _identity(array: Array) -> Hashable:
+    """Tells arrays apart that are not the same elements in the same places."""
+    return array.ctypes.data, array.dtype.str, array.shape, array.strides
 
 
 def _is_uniform(array: Array) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from typing import cast
 
@@ -39,6 +40,7 @@ from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.quantize import Dequantize
 from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.compressed import LEAST, Compression
 from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.told import parts_of
@@ -169,10 +171,16 @@ class SubgraphLowering:
             self._function.keep_narrow(known, found)
             yield result, dequantized(self._function, found, known)
 
+    def _keep_origins(self, spec: Specialization, operator: Operator, compression: Compression) -> None:
+        """Says how to find out what the results of an operator on constants are made of."""
+        for each in operator.outputs:
+            if spec.known[each].nbytes >= LEAST and spec.known[each].dtype == np.float32:
+                self._function.keep_origin(spec.known[each], partial(compression.of, each))
+
     def emit(self, spec: Specialization, span: range, aliases: Aliases, values: dict[int, Value],
              places: Mapping[int, ir.Value]) -> None:
         """Emits operators in order; adds their results to `values`."""
-        told = spec.told.roots
+        told, compression = spec.told.roots, Compression(spec)
         self._tell(told, values, [each for each in told if each in values])
         for number in span:
             self._wish.check()
@@ -182,6 +190,7 @@ class SubgraphLowering:
                 continue
             if is_known:
                 values.update(self._kept(spec, operator))
+                self._keep_origins(spec, operator, compression)
                 continue
             inputs = tuple(None if each == ABSENT else self._tensor(spec, values, each) for each in operator.inputs)
             homes = tuple(places.get(aliases.root(each)) for each in operator.outputs)

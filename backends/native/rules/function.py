@@ -18,6 +18,7 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.passes.analyses.compressed import Compressed
 from circlet.runtime.records import dataclass
 
 
@@ -64,6 +65,10 @@ class Function(Protocol):
 
     def are_halves(self, array: Array) -> bool:
         """Whether float16 has all numbers of a constant of float32."""
+        ...
+
+    def compressed(self, array: Array) -> Compressed | None:
+        """What a constant of float32 is made of, if that is integers and scales."""
         ...
 
     def keep_narrow(self, array: Array, narrow: Narrow) -> None:

@@ -20,7 +20,7 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import Quantization
+from circlet.runtime.ir.types import Array, Quantization
 from circlet.runtime.passes.analyses.specialize import is_open_value
 from circlet.runtime.records import dataclass
 
@@ -158,5 +158,12 @@ def _value(o: OperatorLowering, members: Sequence[_Member], tensor: int, value: 
         return *lies, array.tobytes()
     if array.flags.c_contiguous and all(each.is_opaque(tensor) for each in readers):
         is_plain = is_made_of or not is_real(value.dtype)
-        return *lies, is_plain or bool(np.isfinite(array).all()), not is_plain and o.function.are_halves(array)
+        return (*lies, is_plain or bool(np.isfinite(array).all()), not is_plain and o.function.are_halves(array),
+                None if is_plain else _compressed(o, array))
     return *lies, array.ctypes.data
+
+
+def _compressed(o: OperatorLowering, array: Array) -> Hashable:
+    """What code takes up of what a constant is made of."""
+    found = o.function.compressed(array)
+    return None if found is None else (found.bits, found.stored.dtype.str, found.scales.shape, found.shifts)

@@ -84,7 +84,7 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
         return
     start = product.start(bias)
     if weights.known is not None:
-        panels = product.known(weights.known)
+        panels = product.matrix(weights.known)
     else:
         panels = product.packed(node.function.pointer(weights), product.reserve(), is_transposed=True)
     multiply(e, product.plan, product.rows(step)(memory), panels, start,
@@ -104,7 +104,7 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     product = FloatProduct(node, e, node.shape[len(outer):], depth, outer)
     plan = product.plan
     if is_one and y.known is not None:
-        panels = product.known(y.known, is_transposed=node.op.adj_y)
+        panels = product.matrix(y.known, is_transposed=node.op.adj_y)
         multiply(e, plan, product.rows(depth * WORD)(node.function.pointer(x)), panels, product.start(None),
                  product.result(sinks[0]))
         return

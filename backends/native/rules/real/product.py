@@ -20,6 +20,7 @@ from circlet.backends.native.gemm.packing import copy_panels, transpose_panels
 from circlet.backends.native.gemm.plan import CACHE, Plan
 from circlet.backends.native.gemm.stored import Reals
 from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.rules import scaled
 from circlet.backends.native.rules.function import kept
 from circlet.backends.native.rules.real.elementwise import activate, refuses_activation
 from circlet.backends.native.rules.refusals import tensors
@@ -28,6 +29,7 @@ from circlet.backends.native.targets.target import Goal
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_length, is_open
 from circlet.runtime.ir.types import Activation, Array, DType, Shape
+from circlet.runtime.passes.analyses.compressed import Compressed
 from circlet.runtime.records import replace
 
 _FEW_TILES = 2
@@ -45,9 +47,10 @@ _MANY_PANELS = 16
 those of depth 1040; on one AVX-512 processor with 12 places for each such line, a copy costs up to 2 % with this many
 panels, 8 % with 4."""
 _FEW_ROWS = 16
-"""Rows for which a right factor whose numbers float16 has is kept so. On AVX-512, a decoder of 25 million weights takes
-0.4, 0.35, 0.64 and 0.97 of the time with 1, 2, 4 and 8 rows, as much with 16 and 64, and 1.015 with 256; convolutions
-of 36864 rows, whose factors fit into the cache, take 1.025."""
+"""Rows for which a right factor whose numbers float16 has is kept so, or as integers if it is made of them. On AVX-512,
+a decoder of 25 million weights that are halves takes 0.4, 0.35, 0.64 and 0.97 of the time with 1, 2, 4 and 8 rows, as
+much with 16 and 64, and 1.015 with 256; convolutions of 36864 rows, whose factors fit into the cache, take 1.025. Of
+bytes it takes 0.49, 0.45, 0.67 and 1.05, and between 0.99 and 1.02 with 16 and more."""
 _HALVES, _OPEN_HALVES = 1 << 16, 1 << 18
 """Bytes, as float32, from which on it is, and where the number of rows is open: below they fit into the cache."""
 CLAMPS = frozenset({Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1})
@@ -76,6 +79,12 @@ class FloatProduct:
         self._outer, self._rows = outer, shape[:-1]
         self.plan = Plan.of(e.target, FLOAT32, prod(self._rows), shape[-1], depth)
 
+    def matrix(self, source: Array, is_transposed: bool = True) -> Panels:
+        """As `known`, of a matrix by which rows without taps are multiplied; as the integers that it is made of, where
+        that is to be."""
+        found = self._scaled(source, is_transposed)
+        return self.known(source, is_transposed) if found is None else found
+
     def known(self, source: Array, is_transposed: bool = True) -> Panels:
         """A constant right factor: (columns, depth) if it is transposed, else (depth, columns); kept in as many bits as
         the model has, where that is to be."""
@@ -102,13 +111,42 @@ class FloatProduct:
                            function.external(units) if units.size else None, stored.unit_bytes(plan.panel))
 
     def _are_halves(self, source: Array) -> bool:
-        """Whether a constant right factor is kept as float16, as it is read about once for each time it is needed."""
-        rows, target = self.plan.rows, self._e.target
-        if target.goal is not Goal.HERE or not target.has_halves:
-            return False
+        """Whether a constant right factor is kept as float16."""
+        return self._e.target.has_halves and self._is_read(source) and self._node.function.are_halves(source)
+
+    def _is_read(self, source: Array) -> bool:
+        """Whether a constant right factor is read about once for each time it is needed, and does not fit into the
+        cache."""
+        rows = self.plan.rows
         least = _OPEN_HALVES if is_length(rows) else _HALVES
-        is_read = is_length(rows) or rows <= _FEW_ROWS
-        return is_read and source.nbytes >= least and self._node.function.are_halves(source)
+        is_often = is_length(rows) or rows <= _FEW_ROWS
+        return self._e.target.goal is Goal.HERE and is_often and source.nbytes >= least
+
+    def _scaled(self, source: Array, is_transposed: bool) -> Panels | None:
+        """A constant right factor that is kept as the integers which it is made of; None if it is not."""
+        plan, function = self.plan, self._node.function
+        found = function.compressed(source) if self._is_read(source) else None
+        stored = None if found is None else scaled.kept(found, is_transposed, plan.lanes)
+        if stored is None:
+            return None
+
+        def made(matrix: Array) -> Compressed:
+            each = function.compressed(matrix)
+            assert each is not None, "operators are alike whose constants are kept alike"
+            return each
+
+        use = stored, plan.panel, is_transposed
+        panels = function.derived(source, ("panels", *use), lambda matrix: scaled.panels(
+            made(matrix), stored, plan, is_transposed, function.blocks.allocate))
+        units = function.derived(source, ("units", *use), lambda matrix: scaled.units(
+            made(matrix), plan, is_transposed))
+        groups = plan.depth // (stored.group or plan.depth)
+        packed = plan.packed(function.external(panels), stored, function.external(units),
+                             groups * stored.unit_bytes(plan.panel))
+        if not plan.split.is_open:
+            return packed
+        part = plan.chunks(plan.depth)
+        return replace(packed, words=function.scratch((part.size + 1) * plan.panel * WORD))
 
     def _compact(self, source: Array, is_transposed: bool) -> Panels:
         """A constant right factor whose last panel takes hardly more memory than the model has it in."""

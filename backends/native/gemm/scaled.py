@@ -1,0 +1,80 @@
+"""Right factors that are kept as integers of few bits, of which scales and zero points make numbers: those of each
+column, or of groups of its steps."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I8, I32, Emitter
+from circlet.backends.native.emit.lanes import SINGLE
+from circlet.backends.native.gemm.storage import Units
+from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.targets.constants import Uniform
+from circlet.runtime.ir.types import Array
+from circlet.runtime.records import dataclass
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """float32, kept as what a scale makes of integers.
+
+    Attributes:
+        bits: of an integer: 8, or 4, which are unsigned.
+        is_signed: whether they have a sign.
+        shifts: whether there are zero points.
+        lanes: of a vector.
+        group: steps of the depth that have one scale and one zero point; 0 if all of a column have.
+    """
+
+    bits: int
+    is_signed: bool
+    shifts: bool
+    lanes: int
+    group: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{'i' if self.is_signed else 'u'}{self.bits}{'_shifted' * self.shifts}_scaled{self.group or ''}"
+
+    def step_bytes(self, columns: int) -> int:
+        return columns if self.bits == 8 else -(-columns // (2 * self.lanes)) * self.lanes
+
+    def unit_bytes(self, columns: int) -> int:
+        return columns * WORD * (1 + self.shifts)
+
+    def kept(self, packed: Array) -> Array:
+        """Panels (panels, depth, columns) as they are kept. The halves of bytes are of neighbouring vectors."""
+        if self.bits == 8:
+            return packed
+        vectors = packed.reshape(*packed.shape[:2], -1, self.lanes).astype(np.uint8)
+        if vectors.shape[2] % 2:
+            vectors = np.pad(vectors, ((0, 0), (0, 0), (0, 1), (0, 0)))
+        return np.ascontiguousarray(vectors[:, :, ::2] | vectors[:, :, 1::2] << 4)
+
+    def units(self, e: Emitter, memory: ir.Value, vectors: int, lanes: int) -> Units:
+        whole = ir.VectorType(SINGLE, lanes)
+        return [[e.builder.load(e.address(memory, SINGLE, (kind * vectors + k) * lanes), typ=whole, align=WORD)
+                 for kind in range(1 + self.shifts)] for k in range(vectors)]
+
+    def words(self, e: Emitter, panel: ir.Value, vectors: int, lanes: int, units: Units) -> list[ir.Value]:
+        b, kind = e.builder, ir.VectorType(SINGLE, lanes)
+        found = []
+        for stored, (scale, *zeros) in zip(self._integers(e, panel, vectors), units, strict=True):
+            value = b.sitofp(stored, kind)
+            for zero in zeros:
+                value = b.fsub(value, zero)
+            found.append(b.fmul(value, scale))
+        return found
+
+    def _integers(self, e: Emitter, panel: ir.Value, vectors: int) -> list[ir.Value]:
+        """The integers of a step, as vectors of i32."""
+        b, bytes_, whole = e.builder, ir.VectorType(I8, self.lanes), ir.VectorType(I32, self.lanes)
+        widen = b.sext if self.is_signed else b.zext
+        loaded = [widen(b.load(e.address(panel, I8, k * self.lanes), typ=bytes_, align=1), whole)
+                  for k in range(self.step_bytes(vectors * self.lanes) // self.lanes)]
+        if self.bits == 8:
+            return loaded
+        four, low = Uniform(whole, 4), Uniform(whole, 15)
+        halves = [half for each in loaded for half in (b.and_(each, low), b.lshr(each, four))]
+        return halves[:vectors]

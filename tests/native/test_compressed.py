@@ -1,0 +1,165 @@
+"""Products by weights that are made of integers, zero points and scales: kept so, with the bits of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.backends.native.backend import NativeBackend
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops import elementwise, unary
+from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.shape import Reshape
+from circlet.runtime.records import dataclass
+
+DEPTH, COLUMNS = 1104, 150
+"""More steps than are summed up one after the other, and no whole number of groups in each part of them."""
+Made: TypeAlias = Callable[[SubgraphBuilder, int], Value]
+"""Weights of a layer."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How weights are stored.
+
+    Attributes:
+        low, high: integers from the one on, below the other.
+        kept: bytes that they are kept in, as a part of those of float32, at most.
+        zero: what zero points are beside such integers; None if there are none.
+        group: steps of a column that have a scale.
+        is_transposed: whether they are (columns, depth).
+        dtype: as which they are stored.
+    """
+
+    low: int
+    high: int
+    kept: float
+    zero: float | None = None
+    group: int = DEPTH
+    is_transposed: bool = True
+    dtype: DType = DType.INT8
+
+    def parts(self, seed: int) -> list[Array]:
+        """Integers, zero points and scales; groups have an axis of their own."""
+        rng, groups = np.random.default_rng(seed), DEPTH // self.group
+        stored = rng.integers(self.low, self.high, (COLUMNS, groups, self.group)).astype(self.dtype.numpy)
+        zeros = rng.integers(self.low, self.high, (COLUMNS, groups, 1)) + np.float32(self.zero or 0)
+        scales = rng.uniform(-0.02, 0.02, zeros.shape)
+        found = [stored, zeros.astype(np.float32), scales.astype(np.float32)]
+        found = [each[:, 0] for each in found] if groups == 1 else found
+        return found if self.is_transposed else [np.moveaxis(each, 0, -1) for each in found]
+
+    def made(self, s: SubgraphBuilder, seed: int) -> Value:
+        """The weights as operators make them."""
+        stored, zeros, scales = map(s.constant, self.parts(seed))
+        (real,) = s.op(Cast(), stored, outputs=[Tensor("real", DType.FLOAT32, self.parts(seed)[0].shape)])
+        real = real if self.zero is None else s.apply(elementwise.Sub(), real, zeros)
+        return s.apply(Reshape(), s.apply(elementwise.Mul(), real, scales), s.constant(np.array(self.shape, np.int32)))
+
+    def known(self, s: SubgraphBuilder, seed: int) -> Value:
+        """The weights as a constant."""
+        return s.constant(self.real(seed))
+
+    def real(self, seed: int) -> Array:
+        stored, zeros, scales = self.parts(seed)
+        real = stored.astype(np.float32)
+        return ((real if self.zero is None else real - zeros) * scales).reshape(self.shape)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (COLUMNS, DEPTH) if self.is_transposed else (DEPTH, COLUMNS)
+
+
+CASES = {
+    "int8": Weights(-128, 128, 0.27),
+    "uint8 with zero points": Weights(0, 256, 0.27, zero=0, dtype=DType.UINT8),
+    "int8 in groups": Weights(-128, 128, 0.3, group=48),
+    "zero points between integers": Weights(0, 16, 0.3, zero=0.5, group=48),
+    "int4": Weights(-8, 8, 0.15),
+    "uint4 in groups": Weights(0, 16, 0.2, zero=0, group=48),
+    "integers as floats": Weights(0, 16, 0.22, zero=0, group=24, dtype=DType.FLOAT32),
+    "columns side by side": Weights(0, 256, 0.27, zero=0, is_transposed=False, dtype=DType.UINT8),
+    "groups side by side": Weights(-8, 8, 0.2, group=48, is_transposed=False),
+    "small groups": Weights(-8, 8, 1.0, group=8),
+    "more than bytes": Weights(0, 300, 1.0, dtype=DType.INT16),
+    "no integers": Weights(0, 2, 1.0, zero=0.25, dtype=DType.INT8, group=12),
+}
+
+
+def layers(weights: Weights, made: Made, rows: int, count: int = 1) -> Model:
+    """The sum of products of the same rows."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (rows, DEPTH))
+    op = FullyConnected() if weights.is_transposed else BatchMatMul()
+    total = None
+    for k in range(count):
+        product = main.apply(unary.Tanh(), main.apply(op, x, made(main, k)))
+        total = product if total is None else main.apply(elementwise.Add(), total, product)
+    assert total is not None
+    main.output(total)
+    return b.build()
+
+
+def kept(session: circlet.Session) -> int:
+    """Bytes of constants."""
+    (backend,) = session._executors.span_backends
+    assert isinstance(backend, NativeBackend)
+    return sum(each.constants.nbytes for each in backend._functions.values() if each is not None)
+
+
+@pytest.mark.parametrize("weights", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("rows", [(1,), (16,), (17,), (-1, 1, 3, 7, 40)], ids=str)
+def test_results_have_the_bits_of_the_weights(weights: Weights, rows: tuple[int, ...]) -> None:
+    """Integers are kept where few rows, or an open number of them, are multiplied."""
+    one, other = (circlet.Session(layers(weights, made, rows[0]), "native") for made in (weights.made, weights.known))
+    for count in rows[-4:] if rows[0] < 0 else rows:
+        x = np.random.default_rng(count).standard_normal((count, DEPTH)).astype(np.float32)
+        (found,), (wanted,) = (each.invoke(0, [x]) for each in (one, other))
+        np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+    part = kept(one) / kept(other)
+    assert part <= (1.0 if rows == (17,) else weights.kept)
+    assert part > 0.9 or rows != (17,)
+
+
+def test_layers_that_are_alike_have_integers_of_their_own() -> None:
+    weights = CASES["uint4 in groups"]
+    x = np.random.default_rng(0).standard_normal((5, DEPTH)).astype(np.float32)
+    found, wanted = (circlet.Session(layers(weights, made, -1, 3), "native").invoke(0, [x])[0]
+                     for made in (weights.made, weights.known))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_layers_that_are_kept_otherwise_are_others() -> None:
+    weights = CASES["int8"]
+
+    def made(s: SubgraphBuilder, k: int) -> Value:
+        return (weights.known, weights.made, CASES["int8 in groups"].made, CASES["int4"].made)[k](s, k)
+
+    x = np.random.default_rng(0).standard_normal((5, DEPTH)).astype(np.float32)
+    (found,) = circlet.Session(layers(weights, made, -1, 4), "native").invoke(0, [x])
+    wanted = [CASES[each].real(k) for k, each in enumerate(("int8", "int8", "int8 in groups", "int4"))]
+    np.testing.assert_allclose(found, sum(np.tanh(x @ each.T) for each in wanted), rtol=1e-3, atol=1e-3)
+
+
+def test_others_read_the_weights_too() -> None:
+    """As an embedding that the last product shares."""
+    weights = CASES["uint4 in groups"]
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    ids, matrix = main.input("ids", DType.INT32, (-1,)), weights.made(main, 0)
+    rows = main.apply(Gather(), matrix, ids)
+    main.output(rows, main.apply(FullyConnected(), rows, matrix))
+    given = np.array([3, 0, 149], np.int32)
+    rows_found, found = circlet.Session(b.build(), "native").invoke(0, [given])
+    np.testing.assert_array_equal(rows_found, weights.real(0)[given])
+    np.testing.assert_allclose(found, weights.real(0)[given] @ weights.real(0).T, rtol=1e-3, atol=1e-3)
