@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from circlet.runtime.ir.model import Model, Provenance
 from circlet.runtime.late import LOADING
-from circlet.schema.content import is_xml, read_identified, weights_beside
+from circlet.schema.content import is_xml, read_with_status, weights_beside
 
 if TYPE_CHECKING:
     from circlet.schema.files import Source
@@ -61,9 +61,8 @@ class Given:
         with LOADING:
             from circlet.backends.native.plans.key import FileProvenance
 
-        self.content, identity = read_identified(os.fspath(path))
+        self.content, status = read_with_status(os.fspath(path))
         if not is_xml(self.content) or not (beside := weights_beside(path)).is_file():
-            return FileProvenance(self.content, "", (), (), identity=identity)
-        self.weights, other = read_identified(os.fspath(beside))
-        both = b"%s, %s" % (identity, other) if identity and other else b""
-        return FileProvenance(self.content, "", (), (), self.weights, both)
+            return FileProvenance(self.content, "", (), (), statuses=(status,))
+        self.weights, other = read_with_status(os.fspath(beside))
+        return FileProvenance(self.content, "", (), (), self.weights, (status, other))

@@ -22,12 +22,11 @@ def read_file(path: str) -> memoryview:
         LimitError: there is not memory enough for the content of a file.
         OSError: the file cannot be read.
     """
-    return read_identified(path)[0]
+    return read_with_status(path)[0]
 
 
-def read_identified(path: str) -> tuple[memoryview, bytes]:
-    """What a file holds now, and what the system tells it by from other files and from itself after a change: where it
-    lies, its size and times. Nothing where a change right now need not show in these.
+def read_with_status(path: str) -> tuple[memoryview, os.stat_result | None]:
+    """What a file holds now, and its status, if that will be another one after any change.
 
     Raises:
         As `read_file`.
@@ -37,15 +36,13 @@ def read_identified(path: str) -> tuple[memoryview, bytes]:
         size = 0
         while read := file.readinto(content[size:]):
             size += read
-        return content[:size].toreadonly(), _identity(os.fstat(file.fileno()))
+        return content[:size].toreadonly(), _settled(os.fstat(file.fileno()))
 
 
-def _identity(status: os.stat_result) -> bytes:
-    """See `read_identified`. Elsewhere than on POSIX systems no time is that of the last change of any kind."""
-    if os.name != "posix" or time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLED:
-        return b""
-    known = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return b"%d %d %d %d %d" % known
+def _settled(status: os.stat_result) -> os.stat_result | None:
+    """See `read_with_status`. Elsewhere than on POSIX systems no time is that of the last change of any kind."""
+    is_old = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) >= _SETTLED
+    return status if is_old and os.name == "posix" else None
 
 
 def is_xml(content: memoryview) -> bool:

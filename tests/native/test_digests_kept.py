@@ -16,7 +16,7 @@ from circlet.runtime.ir import model as models
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.matmul import FullyConnected
-from circlet.schema.content import read_identified
+from circlet.schema.content import read_with_status
 from circlet.schema.files import dump_model
 from tests.native.test_plans import is_prepared
 
@@ -89,13 +89,14 @@ def test_a_change_is_seen_by_content_or_times(folder: Path, path: Path, digested
         expected, is_planned = run(path)
     assert is_planned
     digested.clear()
-    identity = read_identified(str(path))[1]
+    _, status = read_with_status(str(path))
     changed = weights()
     changed[:, :2] = changed[:, 1::-1] if is_stamped else 0
     path.write_bytes(layer(changed))
-    assert read_identified(str(path))[1] != identity
+    assert status is not None
+    assert os.stat(path).st_mtime_ns != status.st_mtime_ns
     if not is_stamped:
-        monkeypatch.setattr("circlet.given.read_identified", lambda name: (read_identified(name)[0], identity))
+        monkeypatch.setattr("circlet.given.read_with_status", lambda name: (read_with_status(name)[0], status))
     found, is_planned = run(path)
     assert digested
     assert not is_planned
@@ -106,16 +107,16 @@ def test_a_change_is_seen_by_content_or_times(folder: Path, path: Path, digested
 def test_a_file_that_changed_just_now_is_not_known(tmp_path: Path) -> None:
     path = tmp_path / "some"
     path.write_bytes(b"some")
-    assert not read_identified(str(path))[1]
+    assert read_with_status(str(path))[1] is None
     os.utime(path, ns=(OLD, OLD))
-    assert not read_identified(str(path))[1], "its status changed just now"
+    assert read_with_status(str(path))[1] is None, "its status changed just now"
 
 
 @pytest.mark.parametrize("place", [0, 40, 70, -1])
 def test_a_damaged_digest_is_made_anew(folder: Path, path: Path, digested: list[int], place: int) -> None:
     for _ in range(2):
         run(path)
-    kept = folder / FileProvenance(*_read(path), identity=read_identified(str(path))[1])._name
+    kept = folder / FileProvenance(*_read(path), statuses=(read_with_status(str(path))[1],))._name
     content = bytearray(kept.read_bytes())
     content[place] ^= 1
     kept.write_bytes(content)
@@ -128,13 +129,15 @@ def test_a_damaged_digest_is_made_anew(folder: Path, path: Path, digested: list[
 
 
 def _read(path: Path) -> tuple[memoryview, str, tuple[()], tuple[()]]:
-    return read_identified(str(path))[0], "", (), ()
+    return read_with_status(str(path))[0], "", (), ()
 
 
 def test_weights_beside_a_model_are_known_with_it(digested: list[int]) -> None:
     both = [memoryview(bytes([each]) * 40_000) for each in (1, 2)]
-    known = FileProvenance(both[0], "", (), (), both[1], b"both")
+    status = os.stat(__file__)
+    known = FileProvenance(both[0], "", (), (), both[1], (status, status))
     assert len(known.digest) == 64
     assert digested == [40_000, 40_000]
     assert known._name
-    assert not FileProvenance(both[0], "", (), (), identity=b"one")._name, "it is digested sooner"
+    assert not FileProvenance(both[0], "", (), (), both[1], (status, None))._name, "one of them may change"
+    assert not FileProvenance(both[0], "", (), (), statuses=(status,))._name, "it is digested sooner"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +35,7 @@ from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.ops.unary import Neg
 from circlet.schema import files
-from circlet.schema.content import read_identified
+from circlet.schema.content import read_with_status
 from circlet.schema.files import dump_model, load_model
 from tests.models.expectations import read
 from tests.schema.openvino import text
@@ -354,11 +355,11 @@ def test_a_file_is_opened_once(folder: Path, monkeypatch: pytest.MonkeyPatch, is
         circlet.Session(COLLATZ, "native").run([27])
     opened: list[str] = []
 
-    def counted(path: str) -> tuple[memoryview, bytes]:
+    def counted(path: str) -> tuple[memoryview, os.stat_result | None]:
         opened.append(path)
-        return read_identified(path)
+        return read_with_status(path)
 
-    monkeypatch.setattr(given, "read_identified", counted)
+    monkeypatch.setattr(given, "read_with_status", counted)
     monkeypatch.setattr(files, "read_file", lambda path: counted(path)[0])
     for make in (circlet.Session, lambda path: circlet.Session(circlet.load(path))):
         opened.clear()

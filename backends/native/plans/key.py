@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 
 import numpy as np
@@ -26,8 +27,8 @@ class FileProvenance(Provenance):
     """Of files, whose digest is kept with plans: it is known again where the system says that they did not change, and
     their checksum is the same. Who maps a file can change it without changing what the system says of it."""
 
-    identity: bytes = b""
-    """What the system tells the files by, in this state; empty where a change need not show in it."""
+    statuses: tuple[os.stat_result | None, ...] = ()
+    """Of each file, where it is another one after any change."""
 
     @cached_property
     def digest(self) -> bytes:
@@ -41,9 +42,12 @@ class FileProvenance(Provenance):
 
     @cached_property
     def _name(self) -> str:
-        """What the digest is kept under; empty where it is not."""
-        size = self.content.nbytes + self.weights.nbytes
-        return blake2b(b"files " + self.identity).hexdigest() if self.identity and size >= _MANY else ""
+        """What the digest is kept under, by what the system tells such files by; empty where it is not."""
+        if self.content.nbytes + self.weights.nbytes < _MANY or not all(self.statuses):
+            return ""
+        known = [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns)
+                 for each in self.statuses if each is not None]
+        return blake2b(b"files" + repr(known).encode()).hexdigest()
 
     @cached_property
     def _checksum(self) -> bytes:
