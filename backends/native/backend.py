@@ -284,7 +284,7 @@ class NativeBackend:
     def _expect_served(self, apart: str, span: Span) -> None:
         """Raises `ToldApart` where it was found before that a function for any lengths is not for some of 1."""
         lengths = span.spec.lengths
-        numbers = [each for each in told_apart(apart) if each < len(lengths) and lengths[each] == 1]
+        numbers = [each for each in told_apart(apart) if each < len(lengths) and lengths[each] <= 1]
         if numbers and not self._options.keep_text:
             raise ToldApart(numbers)
 

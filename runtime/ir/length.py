@@ -49,12 +49,8 @@ class Indefinite(Unknown):
     """A Python integer was asked for where there is a length that differs from run to run."""
 
 
-OTHERS = (2, 3)
-"""Lengths instead of 1 for which a question is asked as well."""
-
-
 class ToldApart(Exception):
-    """What would be derived for lengths of 1 holds for no others."""
+    """What would be derived for lengths of 0 or 1 holds for no others."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         super().__init__()
@@ -176,7 +172,7 @@ class Scope:
         length 1 asks `is_known`.
 
         Raises:
-            ToldApart: it is so for lengths of 1, and for no others.
+            ToldApart: it is so for lengths of 0 or 1, and for no others.
             Indefinite: only the run can tell.
         """
         terms = reduced(terms, relation)
@@ -194,18 +190,11 @@ class Scope:
             value = value_of(terms, self.lengths)
             holds = value == 0 if relation == "==" else value < 0
             found = Assumption(terms, relation, holds)
-            if 1 in self.lengths:
-                self._expect_others(found)
+            alone = self.premises.alone(found, self.lengths)
+            if alone:
+                raise ToldApart(alone)
             self._assumed[terms, relation] = found
         return found.holds
-
-    def _expect_others(self, found: Assumption) -> None:
-        """Raises `ToldApart` where something is so for lengths of 1 alone, rather than for some others, too."""
-        ones = [number for number, length in enumerate(self.lengths) if length == 1 and hangs_on(found.terms, number)]
-        others = [[other if number in ones else length for number, length in enumerate(self.lengths)]
-                  for other in OTHERS]
-        if ones and not any(map(found.fits, others)):
-            raise ToldApart(ones)
 
 
 class Length:
@@ -386,6 +375,12 @@ def bound(number: Length | int) -> int:
 def is_late(number: Length | int) -> bool:
     """Whether an integer is known only after a part of the run."""
     return isinstance(number, Length) and has_computed(number.terms)
+
+
+def may_be_none(number: Length | int) -> bool:
+    """Whether a length is 0 in some runs, of those that what is derived is for without having been asked."""
+    return isinstance(number, Length) and lowest(number) < 1 and (has_computed(number.terms) or any(
+        hangs_on(number.terms, each) for each in number.scope.premises.empty))
 
 
 def computed_number(number: Length | int) -> int | None:

@@ -3,12 +3,15 @@ which lengths it cannot be, as loops go on to change them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import product
 from types import MappingProxyType
 
-from circlet.runtime.ir.terms import Terms, hangs_on
+from circlet.runtime.ir.terms import Assumption, Terms, hangs_on
 from circlet.runtime.records import dataclass
 
+OTHERS = (2, 3)
+"""Lengths instead of 0 and 1 for which a question is asked as well."""
 _NONE: Mapping[int, int] = MappingProxyType({})
 
 
@@ -17,12 +20,34 @@ class Premises:
     """What code may rely on; a run for which it does not hold takes other code, or leaves it."""
 
     least: Mapping[int, int] = _NONE
-    """The least lengths, by number, where that is not what a symbol stands for anyway; positive."""
+    """The least lengths, by number, where that is not what a symbol stands for anyway; 0 where there may be nothing."""
     told: int = 0
     """What numbers that the run tells, and sizes follow from, are at the least."""
     promises: bool = False
     """Whether positions that the run tells are taken to lie on the axes that they are of, and sizes of which only a run
     tells whether they are equal to be so where they must be, but for those of 1."""
+
+    @property
+    def empty(self) -> frozenset[int]:
+        """The lengths, by number, that may be 0."""
+        return frozenset(number for number, least in self.least.items() if not least)
+
+    def serve(self, lengths: Sequence[int]) -> bool:
+        """Whether none of the open lengths is 0 that may not be."""
+        return all(lengths) or self.empty.issuperset(number for number, each in enumerate(lengths) if not each)
+
+    def alone(self, found: Assumption, lengths: Sequence[int]) -> Sequence[int]:
+        """The numbers of those among lengths that are 0, or of those that are 1, if something is so for these alone,
+        rather than for some others, too."""
+        none = [each for each in self.empty if not lengths[each] and hangs_on(found.terms, each)]
+        ones = [number for number, each in enumerate(lengths) if each == 1 and hangs_on(found.terms, number)]
+        if not (none or ones) or (none and _is_sum(found, none)):
+            return ()
+        for one, other in product(OTHERS, repeat=2):
+            instead = dict.fromkeys(none, one) | dict.fromkeys(ones, other)
+            if found.fits([instead.get(number, each) for number, each in enumerate(lengths)]):
+                return ()
+        return sorted(none) or ones
 
     @property
     def told_part(self) -> int:
@@ -31,6 +56,12 @@ class Premises:
 
 
 NO_PREMISES = Premises()
+
+
+def _is_sum(found: Assumption, none: Collection[int]) -> bool:
+    """Whether lengths of nothing and others add up to what is assumed, so that others do if it changes with them."""
+    return found.relation == "==" and found.holds and any(
+        atoms and not any(hangs_on(((factor, atoms),), each) for each in none) for factor, atoms in found.terms)
 
 
 class Promised:

@@ -12,8 +12,8 @@ from typing import ClassVar, TypeAlias
 from circlet.runtime.records import dataclass
 
 LEAST = 1
-"""The least length that a symbol stands for, unless it says another one. Axes of length 0 are another matter: nothing
-is computed."""
+"""The least length that a symbol stands for, unless it says another one. Axes of length 0 are mostly another matter:
+nothing is computed."""
 MOST = 1 << 40
 """More than any length."""
 MOST_ROOM = 1 << 24

@@ -72,7 +72,7 @@ class Reshape(View):
 
     def _rest(self, shape: Shape, fixed: Sequence[int]) -> int:
         """What -1 stands for beside other sizes."""
-        if 0 in shape and 0 in fixed:
+        if 0 in fixed and 0 in shape:
             return prod(size for size in shape if size) // prod(size for size in fixed if size)
         count = prod(fixed)
         if not is_late(count):

@@ -111,8 +111,9 @@ def general_key(model: bytes, span: Span, elide: bool, options: object) -> Calla
                 for tensor, array in spec.known.items() if spec.subgraph.tensors[tensor].data is None}
     roots = tuple(span.aliases.root(tensor) for tensor in range(len(spec.shapes)))
     held = tuple(each is not None for each in span.arrays)
+    empty = sorted(span.spec.general.scope.premises.empty)
     base = digest(toolchain(), model, elide, options, spec.index, spec.promised, str(spec.shapes), spec.stop, computed,
-                  span.operators, roots, sorted(span.exported), held)
+                  span.operators, roots, sorted(span.exported), held, empty)
     return lambda number: digest(base, number).hex()
 
 

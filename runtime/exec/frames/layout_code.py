@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from types import CodeType
 
 from circlet.runtime.exec.frames.layout import Border, Layout
+from circlet.runtime.ir.bounds import least
 from circlet.runtime.ir.formulas import Formulas
 from circlet.runtime.ir.terms import LEAST, Assumption, Terms, fixed, has_computed, is_fixed
 
@@ -99,7 +100,7 @@ def _axes(layout: Layout) -> tuple[list[str], list[str], int]:
                 faults.append(f"{names[-1]} != {fixed(size)}")
             else:
                 names.append(f"n{opened}")
-                faults.append(f"n{opened} < {LEAST}")
+                faults.append(f"n{opened} < {min(LEAST, least(size))}")
                 opened += 1
         axes.append(_tuple(names))
     return axes, faults, opened

@@ -14,7 +14,7 @@ may be spread over another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -50,6 +50,8 @@ class Generalizer:
         self._found: dict[tuple[int, tuple[Shape, ...]], list[General]] = {}
         self._told_apart: set[tuple[int, int, int]] = set()
         """Subgraph, input and axis where length 1 takes code of its own."""
+        self._empty: set[tuple[int, int, int]] = set()
+        """The same of length 0."""
         self._fixed: set[tuple[int, int, int, int]] = set()
         """Subgraph, input, axis and a length for which nothing holds that holds for others."""
         self.at = lru_cache(MEMO_SIZE)(self._at)
@@ -74,7 +76,7 @@ class Generalizer:
             return self._specializer.at(index, shapes)
         alone = self._specializer.at(index, shapes)
         try:
-            general = self._derive(index, shapes, opened)
+            general = self._derive(index, shapes, opened, _numbers(lengths, 0))
         except ToldApart as found:
             return self._apart(index, shapes, opened, found.numbers)
         asked = () if general is None else fixed_lengths(general.scope)
@@ -88,16 +90,19 @@ class Generalizer:
                 general.scope.close()
                 known.append(general)
                 return general.case(lengths)
-        return self._apart(index, shapes, opened, range(len(opened))) if 1 in lengths else alone
+        few = _numbers(lengths, 0) or _numbers(lengths, 1)
+        return self._apart(index, shapes, opened, few) if few else alone
 
     def apart(self, case: Specialization, numbers: Iterable[int]) -> Specialization:
-        """The same for some lengths of 1, by number, that are no longer to be open, as they take code of their own."""
+        """The same for some lengths of 0 and 1, by number, that are no longer to be open, as they take code of their
+        own."""
         shapes = tuple(case.shape(each) for each in case.subgraph.inputs)
         return self._apart(case.index, shapes, _opened(case), numbers)
 
     def _apart(self, index: int, shapes: tuple[Shape, ...], opened: _Open, numbers: Iterable[int]) -> Specialization:
         places = [opened[number] for number in numbers]
-        self._told_apart.update((index, position, axis) for position, axis in places if shapes[position][axis] == 1)
+        for length, found in ((0, self._empty), (1, self._told_apart)):
+            found.update((index, position, axis) for position, axis in places if shapes[position][axis] == length)
         self.at.cache_clear()
         return self.at(index, shapes)
 
@@ -109,20 +114,27 @@ class Generalizer:
             ToldApart: lengths of 1 take code of their own, as assuming more of the scope does.
         """
         shapes = tuple(case.shape(each) for each in case.subgraph.inputs)
-        return self._derive(case.index, shapes, _opened(case))
+        assert case.general is not None, "no length is open"
+        return self._derive(case.index, shapes, _opened(case), case.general.scope.premises.empty)
 
     def _opened(self, index: int, shapes: tuple[Shape, ...]) -> _Open:
-        """The dimensions that the model does not fix, or that differ from what it fixes, but for those of nothing, of 1
-        where that takes code of its own, and of what operators ask for."""
+        """The dimensions that the model does not fix, or that differ from what it fixes, but for those of nothing and
+        of 1 where these take code of their own, as where there are no results, and of what operators ask for."""
         subgraph = self._model.subgraphs[index]
         found: list[tuple[int, int]] = []
+        smallest = LEAST if all(map(all, shapes)) or not self._computes(index, shapes) else 0
         for position, (tensor, shape) in enumerate(zip(subgraph.inputs, shapes, strict=True)):
             declared = subgraph.tensors[tensor].signature
             found += [(position, axis) for axis, size in enumerate(shape)
-                      if size >= LEAST and (len(declared) != len(shape) or declared[axis] != size)
-                      and (size > 1 or (index, position, axis) not in self._told_apart)
+                      if size >= smallest and (len(declared) != len(shape) or declared[axis] != size)
+                      and (size > 1 or (index, position, axis) not in (self._told_apart if size else self._empty))
                       and (index, position, axis, size) not in self._fixed]
         return tuple(found)
+
+    def _computes(self, index: int, shapes: tuple[Shape, ...]) -> bool:
+        """Whether all results have elements for inputs of which some have none."""
+        alone = self._specializer.at(index, shapes)
+        return alone.is_static and all(map(all, alone.output_shapes))
 
     def _says_one(self, index: int, opened: _Open) -> bool:
         """Whether the model says of open dimensions that they are 1 where nobody gives others."""
@@ -132,14 +144,17 @@ class Generalizer:
             len(each.shape) == len(each.signature) > axis and each.shape[axis] == 1 and each.signature[axis] < 0
             for each, (_, axis) in zip(said, opened, strict=True))
 
-    def _derive(self, index: int, shapes: tuple[Shape, ...], opened: _Open) -> General | None:
+    def _derive(self, index: int, shapes: tuple[Shape, ...], opened: _Open, empty: frozenset[int]) -> General | None:
         """What holds for these shapes and others; None where nothing does. Where it holds for not all operators, more
         is assumed if that tells more: what is longer than 1 is, which can be known of the lengths of loops as well,
         numbers that the run tells are not 0, as of turns of which the last one's result is taken, and those that are
-        positions lie on the axes that they are of, as where so many tokens are taken of two tables."""
-        longer = {number: LEAST + 1 for number, (position, axis) in enumerate(opened) if shapes[position][axis] > LEAST}
+        positions lie on the axes that they are of, as where so many tokens are taken of two tables. Some lengths, by
+        number, may be 0."""
+        shortest = dict.fromkeys(empty, 0)
+        longer = shortest | {number: LEAST + 1 for number, (position, axis) in enumerate(opened)
+                             if shapes[position][axis] > LEAST}
         found: General | None = None
-        for promises, told, least in product((False, True), (0, 1), ({}, longer) if longer else ({},)):
+        for promises, told, least in product((False, True), (0, 1), (shortest, longer)[:1 + (longer != shortest)]):
             if found is not None and found.spec.is_static:
                 break
             if found is not None and (told or promises) and not (
@@ -180,7 +195,8 @@ class Generalizer:
         sums of others."""
         scope = Scope([shapes[position][axis] for position, axis in opened], premises)
         for number, length in premises.least.items():
-            scope.decide(((1, (Symbol(number),)), (-length, ())), "<")  # assumed: it tells other runs from these
+            if length > LEAST:
+                scope.decide(((1, (Symbol(number),)), (-length, ())), "<")  # assumed: it tells other runs from these
         for number, other in equal.items():
             _ = scope.symbol(number) == other.of(scope)  # assumed: it tells other runs from these
         symbols = {place: equal[number].of(scope) if number in equal else scope.symbol(number)
@@ -194,6 +210,11 @@ class Generalizer:
             return General(spec, scope, _first_computed(spec), tuple(scope.lengths[scope.opened:]), opened)
         except (ExecutionError, LimitError):
             return None
+
+
+def _numbers(lengths: Sequence[int], length: int) -> frozenset[int]:
+    """The numbers of lengths that are some length."""
+    return frozenset(number for number, each in enumerate(lengths) if each == length)
 
 
 def _stops_at_sizes(spec: Specialization) -> bool:

@@ -126,7 +126,7 @@ class General:
     def fits(self, lengths: Sequence[int]) -> bool:
         """Whether it holds for some open lengths."""
         found = self.all_lengths(lengths)
-        return all(each.fits(found) for each in self.scope.assumptions)
+        return self.scope.premises.serve(lengths) and all(each.fits(found) for each in self.scope.assumptions)
 
     def case(self, opened: tuple[int, ...]) -> Specialization:
         """The subgraph at some open lengths.

@@ -282,7 +282,7 @@ def join(e: Emitter, sink: Sink, inputs: Sequence[Value], axis: int) -> None:
             pass
         elif x.memory is not None and sink.memory is not None:
             overwrite(e, sink.memory, shape, x, [Whole(e, offset if each == axis else 0) for each in range(len(shape))])
-        elif x.size:
+        elif may_differ(x.size, 0):
             _put(e, sink, x, axis, offset)
         offset += x.shape[axis]
 

@@ -24,7 +24,7 @@ from circlet.backends.native.rules.row_vectors import RowVectors, in_every_lane
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.rules.tiles import Tiles
 from circlet.backends.native.targets.constants import Uniform
-from circlet.runtime.ir.length import certain, is_known, is_late, is_length, larger, lowest
+from circlet.runtime.ir.length import certain, is_known, is_length, larger, may_be_none
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.records import dataclass
@@ -125,7 +125,7 @@ def extreme(relation: str, dtype: DType, count: int = 1) -> Fold:
         name = "maximumnum" if greatest else "minimumnum"
 
         def finish(e: Emitter, value: ir.Value) -> ir.Value:
-            if not (is_late(count) and lowest(count) < 1):
+            if not may_be_none(count):
                 return value
             is_empty = e.builder.icmp_signed("==", e.number(count), e.number(0))
             return e.select(is_empty, e.constant(start, dtype), value)
@@ -362,7 +362,7 @@ def _arg(relation: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) ->
     """Emits ARG_MAX (`>`) or ARG_MIN (`<`): of x the places (i32 or i64) of the first extreme element along an axis."""
     x, axes = node.input(0), axes_of(node)
     length, traversal = prod(x.shape[axis] for axis in axes), Traversal(x, axes)
-    if is_late(length) and lowest(length) < 1:
+    if may_be_none(length):
         expect(node, Whole(e, length).compare(">=", Whole(e, prod(node.shape)).at_most(1)),
                f"axis {axes[0]} of input 0 is empty: expected at least one element")
     find = _find_in_row if traversal.reduces_row or is_known(traversal.length, 1) else _find_beside
