@@ -23,9 +23,10 @@ from circlet.runtime.ops.comparison import Equal, LogicalAnd
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import ReverseV2
 from circlet.runtime.ops.matmul import FullyConnected
-from circlet.runtime.ops.quantize import Cast, Quantize
+from circlet.runtime.ops.quantize import Quantize
 from circlet.runtime.ops.random import RandomUniform
 from circlet.runtime.ops.reduce import ReduceAll
+from circlet.runtime.ops.shape import Bitcast
 from circlet.runtime.ops.unary import Tanh
 from tests.exec import graphs as g
 
@@ -53,8 +54,8 @@ def random_numbers(s: SubgraphBuilder) -> Sequence[Value]:
     return [s.apply(RandomUniform(), s.constant(np.array([2, 3], np.int32)))]
 
 
-def to_bfloat16(s: SubgraphBuilder) -> Sequence[Value]:
-    return s.op(Cast(), s.input("x", FLOAT, (2, 3)), outputs=[Tensor("", DType.BFLOAT16, (2, 3))])
+def to_complex(s: SubgraphBuilder) -> Sequence[Value]:
+    return s.op(Bitcast(), s.input("x", FLOAT, (2, 4)), outputs=[Tensor("", DType.COMPLEX128, (2,))])
 
 
 def reverse_along_an_input(s: SubgraphBuilder) -> Sequence[Value]:
@@ -72,7 +73,7 @@ def live_weights(s: SubgraphBuilder) -> Sequence[Value]:
 
 @pytest.mark.parametrize(("define", "reason"), [
     (random_numbers, "no native rule"),
-    (to_bfloat16, "element type bfloat16 of output 0, which no register holds"),
+    (to_complex, "element type complex128 of output 0, which no register holds"),
     (reverse_along_an_input, "input 1 is known only when it runs"),
     (double_tangent, "table, look up: input 0 is not quantised; "
                          "plain: element type float64 of input 0 (supported: float16, float32)"),

@@ -243,7 +243,7 @@ class Cases:
         function = EmbeddedFunction(f"{self._entry.symbol}_body_{len(self.found)}", self._shared, (*names, *more),
                                     self.sites, opening)
         for tensor in (*graph.inputs, *graph.outputs):
-            if graph.tensors[tensor].dtype not in NATIVE_TYPES - {DType.COMPLEX64}:
+            if graph.tensors[tensor].dtype not in NATIVE_TYPES - {DType.BFLOAT16, DType.COMPLEX64}:
                 raise RefusedError(f"subgraph {spec.index} ({graph.name!r}): tensor {graph.tensor_label(tensor)} has "
                                    f"elements of type {graph.tensors[tensor].dtype.value}")
         inputs = [in_memory(home, spec.shape(tensor), graph.tensors[tensor].dtype)

@@ -29,9 +29,9 @@ _REAL: dict[DType, ir.Type] = {DType.FLOAT16: ir.HalfType(), DType.FLOAT32: ir.F
                                DType.FLOAT64: ir.DoubleType()}
 """What real numbers are in registers and in memory."""
 _BITS = {DType.INT8: 8, DType.UINT8: 8, DType.INT16: 16, DType.UINT16: 16, DType.INT32: 32, DType.UINT32: 32,
-         DType.INT64: 64, DType.UINT64: 64, DType.RESOURCE: 32, DType.COMPLEX64: 64}
-"""The width of integers; a RESOURCE is the number of a handle, a COMPLEX64 the bits of its parts, of which the real one
-is below the imaginary one."""
+         DType.INT64: 64, DType.UINT64: 64, DType.RESOURCE: 32, DType.COMPLEX64: 64, DType.BFLOAT16: 16}
+"""The width of integers; a RESOURCE is the number of a handle, a BFLOAT16 its bits, a COMPLEX64 those of its parts, of
+which the real one is below the imaginary one."""
 UNSIGNED = frozenset({DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
 """The integers that are filled up with zeros when they are widened."""
 NATIVE_TYPES = frozenset({*_REAL, *_BITS, DType.BOOL})

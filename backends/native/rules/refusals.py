@@ -24,16 +24,26 @@ def movable(call: Call) -> str | None:
                  if each.dtype not in NATIVE_TYPES), None)
 
 
+def convertible(call: Call) -> str | None:
+    """Refuses all but real numbers that fit into a register, be it as their bits, and are not quantised."""
+    return movable(call) or _complex(call) or next(
+        (f"{what} is quantised" for what, each in tensors(call)
+         if each.quantization is not None and each.quantization.scales), None)
+
+
+def _complex(call: Call) -> str | None:
+    return next((f"{what} is complex" for what, each in tensors(call) if each.dtype is DType.COMPLEX64), None)
+
+
 def summable(call: Call) -> str | None:
     """Refuses all but numbers that fit into a register and can be added as they are, be they stored ones."""
-    return movable(call) or next((f"{what} is complex" for what, each in tensors(call)
-                                  if each.dtype is DType.COMPLEX64), None)
+    return movable(call) or _complex(call) or next((f"{what} is bfloat16" for what, each in tensors(call)
+                                                    if each.dtype is DType.BFLOAT16), None)
 
 
 def plain(call: Call) -> str | None:
     """Refuses all but real numbers that fit into a register and are not quantised."""
-    return summable(call) or next((f"{what} is quantised" for what, each in tensors(call)
-                                   if each.quantization is not None and each.quantization.scales), None)
+    return summable(call) or convertible(call)
 
 
 def quantized(call: Call) -> str | None:

@@ -10,13 +10,13 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import round_half_away
 from circlet.backends.arithmetic.quantization import quantization_of
-from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, is_real, register_type
+from circlet.backends.native.emit.emitter import I32, UNSIGNED, Emitter, is_real, register_type
 from circlet.backends.native.emit.lanes import Lanes, single
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Element, Value, computed
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.real.elementwise import compare, elementwise
-from circlet.backends.native.rules.refusals import movable, plain
+from circlet.backends.native.rules.refusals import convertible, movable
 from circlet.backends.native.rules.rule import Node, fused
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
@@ -37,6 +37,10 @@ def convert(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.Val
     """
     if source is result:
         return value
+    if source is DType.BFLOAT16:
+        return convert(e, _from_bfloat16(e, value), FLOAT, result)
+    if result is DType.BFLOAT16:
+        return _to_bfloat16(e, convert(e, value, source, FLOAT))
     if result is DType.BOOL:
         return compare(e, source, "!=", value, e.constant(0, source))
     if is_real(source):
@@ -47,6 +51,21 @@ def convert(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.Val
     if kind.width <= value.type.width:
         return value if kind.width == value.type.width else b.trunc(value, kind)
     return b.zext(value, kind) if _is_unsigned(source) else b.sext(value, kind)
+
+
+def _from_bfloat16(e: Emitter, bits: ir.Value) -> ir.Value:
+    b = e.builder
+    return b.bitcast(b.shl(b.zext(bits, I32), ir.Constant(I32, 16)), register_type(FLOAT))
+
+
+def _to_bfloat16(e: Emitter, value: ir.Value) -> ir.Value:
+    """The bits of the nearest one, of two as near the even one; NaN stays NaN."""
+    b, half = e.builder, ir.Constant(I32, 16)
+    bits = b.bitcast(value, I32)
+    high = b.lshr(bits, half)
+    rounded = b.add(b.add(bits, ir.Constant(I32, 0x7FFF)), b.and_(high, ir.Constant(I32, 1)))
+    found = e.select(b.fcmp_unordered("uno", value, value), b.or_(high, ir.Constant(I32, 0x40)), b.lshr(rounded, half))
+    return b.trunc(found, register_type(DType.BFLOAT16))
 
 
 def _is_unsigned(dtype: DType) -> bool:
@@ -89,8 +108,8 @@ def _cast(node: Node[Any]) -> tuple[Value]:
     return elementwise(node, lambda e, dtype, v: convert(e, v[0], dtype, result))
 
 
-fused(ops.Cast, all_of(plain, _double_to_half))(_cast)
-fused(ops.StablehloConvert, all_of(plain, _double_to_half))(_cast)
+fused(ops.Cast, all_of(convertible, _double_to_half))(_cast)
+fused(ops.StablehloConvert, all_of(convertible, _double_to_half))(_cast)
 
 
 def _along(node: Node[Any], numbers: Array, axis: int | None) -> Element:
