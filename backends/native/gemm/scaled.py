@@ -3,6 +3,8 @@ column, or of groups of its steps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from llvmlite import ir
 
@@ -20,7 +22,7 @@ class Scaled:
     """float32, kept as what a scale makes of integers.
 
     Attributes:
-        bits: of an integer: 8, or 4, which are unsigned.
+        bits: of an integer, 4 or 8.
         is_signed: whether they have a sign.
         shifts: whether there are zero points.
         lanes: of a vector.
@@ -47,7 +49,7 @@ class Scaled:
         """Panels (panels, depth, columns) as they are kept. The halves of bytes are of neighbouring vectors."""
         if self.bits == 8:
             return packed
-        vectors = packed.reshape(*packed.shape[:2], -1, self.lanes).astype(np.uint8)
+        vectors = packed.reshape(*packed.shape[:2], -1, self.lanes).astype(np.uint8) & 15
         if vectors.shape[2] % 2:
             vectors = np.pad(vectors, ((0, 0), (0, 0), (0, 1), (0, 0)))
         return np.ascontiguousarray(vectors[:, :, ::2] | vectors[:, :, 1::2] << 4)
@@ -75,6 +77,12 @@ class Scaled:
                   for k in range(self.step_bytes(vectors * self.lanes) // self.lanes)]
         if self.bits == 8:
             return loaded
-        four, low = Uniform(whole, 4), Uniform(whole, 15)
-        halves = [half for each in loaded for half in (b.and_(each, low), b.lshr(each, four))]
-        return halves[:vectors]
+        return [half for each in loaded for half in self._halves(e, each)][:vectors]
+
+    def _halves(self, e: Emitter, loaded: ir.Value) -> Sequence[ir.Value]:
+        """Those of bytes, the lower ones first."""
+        b, whole = e.builder, loaded.type
+        four, above = Uniform(whole, 4), Uniform(whole, I32.width - 4)
+        if self.is_signed:
+            return b.ashr(b.shl(loaded, above), above), b.ashr(loaded, four)
+        return b.and_(loaded, Uniform(whole, 15)), b.lshr(loaded, four)

@@ -31,9 +31,9 @@ class Compressed:
     """What a matrix is made of: (stored - zeros) * scales.
 
     Attributes:
-        stored: integers, a byte each, in the shape of the matrix.
+        stored: integers, int8 or uint8, in the shape of the matrix.
         scales, zeros: of blocks, as many along each axis as these have elements, all of one size.
-        bits: of an integer: 8, or 4, which are unsigned.
+        bits: of an integer, 4 or 8.
     """
 
     stored: Array
@@ -63,21 +63,28 @@ class Compression:
     def of(self, tensor: int) -> Compressed | None:
         """What a constant is made of, if that is RESHAPE(MUL(SUB(integers, zero points), scales)) or less, and a
         matrix."""
-        known = self._spec.known
-        *outer, rows, columns = (1, *known[tensor].shape)
+        known = self._spec.known[tensor]
+        *outer, rows, columns = (1, *known.shape)
         product, factors = self._maker(self._through(tensor, _MOVED))
         if prod(outer) != 1 or not isinstance(product, Mul):
             return None
-        (whole, scale), zero = factors, np.zeros((), np.float32)
+        whole: int = factors[0]
+        zero: Array | None = np.zeros((), np.float32)
         difference, terms = self._maker(self._through(whole, _CONVERTED))
-        if isinstance(difference, Sub) and terms[1] in known:
-            whole, zero = terms[0], known[terms[1]].astype(np.float32)
-        numbers = known.get(self._through(whole, _CONVERTED))
-        stored = None if numbers is None else _bytes(numbers)
-        if stored is None or scale not in known or not _makes(stored, zero, known[scale], known[tensor]):
+        if isinstance(difference, Sub):
+            whole, zero = terms[0], self._converted(terms[1])
+        numbers, scale = self._converted(whole), self._converted(factors[1])
+        if numbers is None or zero is None or scale is None:
             return None
-        blocks = _blocks(stored.shape, (rows, columns), zero, known[scale])
+        stored, zero, scale = _bytes(numbers), zero.astype(np.float32), scale.astype(np.float32)
+        if stored is None or not _makes(stored, zero, scale, known):
+            return None
+        blocks = _blocks(stored.shape, (rows, columns), zero, scale)
         return None if blocks is None else _narrowed(stored.reshape(rows, columns), *blocks)
+
+    def _converted(self, tensor: int) -> Array | None:
+        """The constant that a tensor is, as it was before conversions."""
+        return self._spec.known.get(self._through(tensor, _CONVERTED))
 
     def _maker(self, tensor: int) -> tuple[Op | None, tuple[int, ...]]:
         return self._makers.get(tensor, (None, ()))
@@ -152,9 +159,14 @@ def _equal(parameters: list[Floats], axis: int) -> int:
 
 
 def _narrowed(stored: Array, zeros: Floats, scales: Floats) -> Compressed:
-    """With four bits where these are enough."""
-    low, high = int(stored.min()), int(stored.max())
+    """With four bits where these are enough, and without zero points where all are one that bytes may be moved by."""
+    if (zeros != np.rint(zeros)).any() or np.abs(zeros).max() >= _FAR:
+        return Compressed(stored, scales, zeros, 8)
+    low, high, zero = int(stored.min()), int(stored.max()), int(zeros.flat[0])
+    if (zeros == zero).all() and low - zero >= -128 and high - zero < 128:
+        moved = (stored.astype(np.int16) - zero).astype(np.int8)
+        return Compressed(moved, scales, np.zeros_like(zeros), 4 if low - zero >= -8 and high - zero < 8 else 8)
     begin = min(low, 0) and -8
-    if begin <= low and high < begin + 16 and (zeros == np.rint(zeros)).all() and np.abs(zeros).max() < _FAR:
+    if begin <= low and high < begin + 16:
         return Compressed((stored - begin).astype(np.uint8), scales, zeros - np.float32(begin), 4)
     return Compressed(stored, scales, zeros, 8)
