@@ -17,6 +17,8 @@ from circlet.runtime.ops.operands import normalize_axis
 from circlet.schema.constants import MOST_MADE
 from circlet.schema.importer.graph import Graph, Value, constant
 
+MOST_WIDENED = 1 << 12
+"""Bytes that are made float32 when a model is read: a choice."""
 Function: TypeAlias = Callable[[Value], Value]
 
 
@@ -94,6 +96,13 @@ def cast(g: Graph, x: Value, dtype: DType) -> Value:
         if x.data.dtype.kind in "bui" or (x.data.dtype.kind == "f" and dtype.numpy.kind == "f"):
             return constant(x.data.astype(dtype.numpy), dtype, x.name)
     return g.apply(quantize.Cast(in_data_type=x.dtype, out_data_type=dtype), x, type=dtype)
+
+
+def widened(g: Graph, x: Value) -> Value:
+    """Integers as float32; many constant ones stay what they are, so that products may read them."""
+    if x.data is not None and x.data.size > MOST_WIDENED and x.dtype in (DType.INT8, DType.UINT8):
+        return g.apply(quantize.Cast(in_data_type=x.dtype, out_data_type=DType.FLOAT32), x, type=DType.FLOAT32)
+    return cast(g, x, DType.FLOAT32)
 
 
 def in_float32(g: Graph, function: Callable[..., Value], *inputs: Value) -> Value:

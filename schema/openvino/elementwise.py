@@ -150,7 +150,10 @@ def fake_quantize(node: Node) -> Value:
 @layer("Convert")
 def convert(node: Node) -> Value:
     """The values in another element type."""
-    return c.cast(node.graph, node[0], node.dtype("destination_type"))
+    dtype = node.dtype("destination_type")
+    if dtype is DType.FLOAT32 or (dtype is DType.FLOAT16 and node.decompresses):
+        return c.widened(node.graph, node[0])
+    return c.cast(node.graph, node[0], dtype)
 
 
 @layer("ConvertLike")

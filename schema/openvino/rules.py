@@ -44,6 +44,8 @@ class Node:
     """By input port; None where no edge leads to the port."""
     read: frozenset[int] = frozenset()
     """The ids of the output ports that an edge leads from."""
+    decompresses: bool = False
+    """Whether it is one of those that make weights of what is stored of them."""
 
     def __len__(self) -> int:
         return len(self.inputs)

@@ -63,8 +63,8 @@ def convert(unit: Unit, network: Network, graph: Graph, parameters: Mapping[int,
         elif layer.type == "Result":
             values[layer.id, -1] = _fed(layer, inputs)
         else:
-            node = Node(unit, graph, layer, inputs, frozenset(read.get(layer.id, ())))
-            node = node.in_float32() if layer.id in decompresses else node
+            node = Node(unit, graph, layer, inputs, frozenset(read.get(layer.id, ())), layer.id in decompresses)
+            node = node.in_float32() if node.decompresses else node
             if layer.type == "Assign":
                 assignments.append(node)
             _apply(node, values)

@@ -22,17 +22,21 @@ def _numbers(packed: Array, bits: int) -> Array:
     return found
 
 
-def _weights(node: Node, rows: int, depth: int, bits: int, size: int) -> Array:
+def _weights(node: Node, rows: int, depth: int, bits: int, size: int) -> Value:
     """The factor (rows, depth) that inputs 1 to 3 stand for: stored numbers less their zero points, times scales."""
+    graph = node.graph
     blocks = -(-depth // size)
     packed, scales = node.value(1, "a factor"), node.value(2, "scales")
     if packed.dtype != np.uint8 or packed.size * 8 != rows * blocks * size * bits or scales.size != rows * blocks:
         raise ModelError(f"expected {rows} rows of {blocks} blocks of {size} numbers of {bits} bits and a scale for "
                          f"each block, found shapes {packed.shape} and {scales.shape}")
-    stored = _numbers(packed.reshape(rows, blocks, -1), bits).astype(np.float32)
-    zero = _zero_points(node, rows, blocks, bits)
-    real = (stored - zero) * scales.astype(np.float32).reshape(rows, blocks, 1)
-    return np.ascontiguousarray(real.reshape(rows, -1)[:, :depth])
+    stored, zero = _numbers(packed.reshape(rows, blocks, -1), bits), _zero_points(node, rows, blocks, bits)
+    scale = scales.astype(np.float32).reshape(rows, blocks, 1)
+    if depth < blocks * size:
+        real = (stored.astype(np.float32) - zero) * scale
+        return constant(np.ascontiguousarray(real.reshape(rows, -1)[:, :depth]))
+    difference = c.subtract(graph, c.widened(graph, constant(stored)), constant(zero))
+    return c.reshape(graph, c.multiply(graph, difference, constant(scale)), [rows, depth])
 
 
 def _zero_points(node: Node, rows: int, blocks: int, bits: int) -> Array:
@@ -55,7 +59,7 @@ def product_with_few_bits(node: Node) -> Value:
                          f"block_size {size}")
     if node.get(4) is not None or node.integer("weight_prepacked", 0):
         node.unsupported("g_idx or weight_prepacked")
-    factor, x = constant(_weights(node, rows, depth, bits, size)), c.cast(graph, node[0], DType.FLOAT32)
+    factor, x = _weights(node, rows, depth, bits, size), c.cast(graph, node[0], DType.FLOAT32)
     bias = node.get(5)
     bias = None if bias is None else c.cast(graph, bias, DType.FLOAT32)
     return c.cast(graph, node.apply(matmul.FullyConnected(keep_num_dims=True), x, factor, bias), node.dtype())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
-from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
+from circlet.runtime.ir.types import INTEGERS, MOST_DIMENSIONS, Array, DType, Shape
 from circlet.runtime.ops import comparison, elementwise, quantize, reduce, shape, unary
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.fold import LARGEST
@@ -147,9 +147,28 @@ def _spread(node: Node, parameter: Array, shape: Shape) -> Array:
 def dequantize_linear(node: Node) -> Value:
     graph, zero = node.graph, node.get(2)
     made = dtype_of(node.integer("output_dtype")) if node.integer("output_dtype", 0) else node[1].dtype
+    in_blocks = _real_blocks(node)
+    if in_blocks is not None:
+        return c.cast(graph, in_blocks, made)
     scale = c.cast(graph, _fitted(node, node[1]), DType.FLOAT32)
     _remember(node, made)
     return c.cast(graph, real(graph, node[0], scale, None if zero is None else _fitted(node, zero)), made)
+
+
+def _real_blocks(node: Node) -> Value | None:
+    """What stored values stand for whose axis consists of whole blocks: computed with an axis for those of a block."""
+    block, found, sizes = node.integer("block_size", 0), node[1].shape, node[0].shape
+    if not block or not sizes or not found or -1 in (*found, *sizes) or len(sizes) >= MOST_DIMENSIONS:
+        return None
+    graph, zero, axis = node.graph, node.get(2), node.integer("axis", 1) % len(sizes)
+    count, rest = divmod(sizes[axis], block)
+    if rest or found != (*sizes[:axis], count, *sizes[axis + 1:]):
+        return None
+    x = c.reshape(graph, node[0], [*sizes[:axis], count, block, *sizes[axis + 1:]])
+    parameters = [None if each is None else c.reshape(graph, each, [*found[:axis + 1], 1, *found[axis + 1:]])
+                  for each in (node[1], zero)]
+    assert parameters[0] is not None, "there is a scale"
+    return c.reshape(graph, real(graph, x, c.cast(graph, parameters[0], DType.FLOAT32), parameters[1]), sizes)
 
 
 def _remember(node: Node, made: DType) -> None:
@@ -165,6 +184,8 @@ def _remember(node: Node, made: DType) -> None:
 
 def real(graph: Graph, x: Value, scale: Value, zero: Value | None) -> Value:
     """What stored values stand for, by a scale, float32, and zero points that broadcast to them: float32."""
+    if x.data is not None and x.dtype in (DType.INT8, DType.UINT8) and (zero is None or zero.data is not None):
+        x, zero = c.widened(graph, x), None if zero is None else c.cast(graph, zero, DType.FLOAT32)
     exact = DType.INT32 if x.dtype in INTEGERS else DType.FLOAT32
     if zero is not None:
         x = c.subtract(graph, c.cast(graph, x, exact), c.cast(graph, zero, exact))
