@@ -151,15 +151,31 @@ def test_layers_that_are_kept_otherwise_are_others() -> None:
     np.testing.assert_allclose(found, sum(np.tanh(x @ each.T) for each in wanted), rtol=1e-3, atol=1e-3)
 
 
-def test_others_read_the_weights_too() -> None:
-    """As an embedding that the last product shares."""
-    weights = CASES["uint4 in groups"]
+@pytest.mark.parametrize(("case", "part"), [("int8", 0.55), ("uint8 with zero points", 0.55), ("int4", 0.3),
+                                            ("uint4 in groups", 0.4), ("int8 in groups", 0.6)])
+def test_rows_are_made_as_they_are_picked(case: str, part: float) -> None:
+    """As an embedding that the last product shares, which is kept twice."""
+    weights = CASES[case]
     b = ModelBuilder()
     main = b.subgraph("main")
     ids, matrix = main.input("ids", DType.INT32, (-1,)), weights.made(main, 0)
     rows = main.apply(Gather(), matrix, ids)
     main.output(rows, main.apply(FullyConnected(), rows, matrix))
     given = np.array([3, 0, 149], np.int32)
-    rows_found, found = circlet.Session(b.build(), "native").invoke(0, [given])
-    np.testing.assert_array_equal(rows_found, weights.real(0)[given])
+    session = circlet.Session(b.build(), "native")
+    rows_found, found = session.invoke(0, [given])
+    np.testing.assert_array_equal(rows_found.view(np.uint32), weights.real(0)[given].view(np.uint32))
+    assert kept(session) < part * weights.real(0).nbytes
     np.testing.assert_allclose(found, weights.real(0)[given] @ weights.real(0).T, rtol=1e-3, atol=1e-3)
+
+
+def test_others_read_the_weights() -> None:
+    weights = CASES["uint4 in groups"]
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, matrix = main.input("x", DType.FLOAT32, (-1, DEPTH)), weights.made(main, 0)
+    main.output(main.apply(FullyConnected(), x, matrix), main.apply(elementwise.Add(), x, matrix))
+    given = np.random.default_rng(1).standard_normal((1, DEPTH)).astype(np.float32)
+    product, total = circlet.Session(b.build(), "native").invoke(0, [given])
+    np.testing.assert_allclose(product, given @ weights.real(0).T, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(total, given + weights.real(0))

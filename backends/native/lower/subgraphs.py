@@ -25,7 +25,7 @@ from circlet.backends.native.lower.lent import lent
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import COUNTED_COPIES, Variable
 from circlet.backends.native.program import RuleError, Unlowerable
-from circlet.backends.native.rules.dequantized import dequantized
+from circlet.backends.native.rules.dequantized import dequantized, of_integers
 from circlet.backends.native.rules.moving.move import extended
 from circlet.backends.native.rules.narrow import Narrow
 from circlet.backends.native.rules.rule import Rule
@@ -38,6 +38,7 @@ from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.quantize import Dequantize
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.compressed import LEAST, Compression
@@ -177,6 +178,16 @@ class SubgraphLowering:
             if spec.known[each].nbytes >= LEAST and spec.known[each].dtype == np.float32:
                 self._function.keep_origin(spec.known[each], partial(compression.of, each))
 
+    def _of_integers(self, spec: Specialization, operator: Operator, tensor: int) -> Value | None:
+        """A constant that is computed of integers as it is read, since an operator reads some rows of it alone."""
+        known, function = spec.known.get(tensor), self._function
+        if known is None or known.nbytes < LEAST or function.e.target.goal is not Goal.HERE or any(
+                tensor in inputs and not (isinstance(op, Gather) and tensor not in inputs[1:])
+                for op, inputs, _ in operator.op.joined() or [(operator.op, operator.inputs, ())]):
+            return None
+        found = function.compressed(known)
+        return None if found is None else of_integers(function, found, known)
+
     def emit(self, spec: Specialization, span: range, aliases: Aliases, values: dict[int, Value],
              places: Mapping[int, ir.Value]) -> None:
         """Emits operators in order; adds their results to `values`."""
@@ -192,7 +203,8 @@ class SubgraphLowering:
                 values.update(self._kept(spec, operator))
                 self._keep_origins(spec, operator, compression)
                 continue
-            inputs = tuple(None if each == ABSENT else self._tensor(spec, values, each) for each in operator.inputs)
+            inputs = tuple(None if each == ABSENT else self._of_integers(spec, operator, each)
+                           or self._tensor(spec, values, each) for each in operator.inputs)
             homes = tuple(places.get(aliases.root(each)) for each in operator.outputs)
             place = Place(spec.index, spec.subgraph.name, number, operator.name)
             lowering = OperatorLowering(self._function, self, spec, number, operator, inputs, homes, place)

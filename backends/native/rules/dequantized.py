@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.emitter import I32, Emitter
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.gemm.stored import Integers
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.narrow import Narrow
 from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.passes.analyses.compressed import Compressed
 
 
 def dequantized(function: Function, narrow: Narrow, known: Array) -> Value:
@@ -38,6 +39,37 @@ def dequantized(function: Function, narrow: Narrow, known: Array) -> Value:
 
     linear = None if is_each else lambda e, position: real(e, position, ())
     return replace(computed(known.shape, DType.FLOAT32, element, linear), known=known)
+
+
+def of_integers(function: Function, matrix: Compressed, known: Array) -> Value:
+    """A matrix of float32, computed of the integers that it is made of as it is read; `known` is its value."""
+    load = _integers(function, matrix, known)
+    sizes = [whole // blocks for whole, blocks in zip(matrix.stored.shape, matrix.scales.shape, strict=True)]
+    scales, *zeros = (function.external(np.ascontiguousarray(each))
+                      for each in ((matrix.scales, matrix.zeros) if matrix.shifts else (matrix.scales,)))
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        block = e.linear([e.builder.udiv(each, e.number(size)) for each, size in zip(
+            index[-len(sizes):], sizes, strict=True)], matrix.scales.shape)
+        value = e.builder.sitofp(load(e, e.linear(index, known.shape)), ir.FloatType())
+        for each in zeros:
+            value = e.builder.fsub(value, e.load(each, DType.FLOAT32, block))
+        return e.builder.fmul(value, e.load(scales, DType.FLOAT32, block))
+
+    return replace(computed(known.shape, DType.FLOAT32, element), known=known)
+
+
+def _integers(function: Function, matrix: Compressed, known: Array) -> Callable[[Emitter, ir.Value], ir.Value]:
+    """What loads an integer at a position, as an i32."""
+    if matrix.bits == 4:
+        kept = Integers.of(1, 4, matrix.stored)
+        packed = function.external(function.derived(
+            known, "integers one by one", lambda _: kept.elements(matrix.stored.reshape(-1))))
+        return lambda e, position: kept.element(e, packed, position)
+    memory, dtype = function.external(np.ascontiguousarray(matrix.stored)), DType.of(matrix.stored.dtype)
+    if dtype is DType.INT8:
+        return lambda e, position: e.builder.sext(e.load(memory, dtype, position), I32)
+    return lambda e, position: e.builder.zext(e.load(memory, dtype, position), I32)
 
 
 def _loader(function: Function, narrow: Narrow) -> Callable[[Emitter, ir.Value], ir.Value]:
