@@ -19,12 +19,19 @@ from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import Reshape
+from circlet.runtime.passes.analyses import compressed
 from circlet.runtime.records import dataclass
 
 DEPTH, COLUMNS = 1104, 150
 """More steps than are summed up one after the other, and no whole number of groups in each part of them."""
+
 Made: TypeAlias = Callable[[SubgraphBuilder, int], Value]
 """Weights of a layer."""
+
+
+@pytest.fixture(autouse=True)
+def _small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compressed, "CACHED", 0)
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ def test_results_have_the_bits_of_the_weights(weights: Weights, rows: tuple[int,
 def test_layers_that_are_alike_have_integers_of_their_own() -> None:
     weights = CASES["uint4 in groups"]
     x = np.random.default_rng(0).standard_normal((5, DEPTH)).astype(np.float32)
-    found, wanted = (circlet.Session(layers(weights, made, -1, 3), "native").invoke(0, [x])[0]
+    found, wanted = (circlet.Session(layers(weights, made, -1, 2), "native").invoke(0, [x])[0]
                      for made in (weights.made, weights.known))
     np.testing.assert_array_equal(found, wanted)
 
@@ -167,6 +174,15 @@ def test_rows_are_made_as_they_are_picked(case: str, part: float) -> None:
     np.testing.assert_array_equal(rows_found.view(np.uint32), weights.real(0)[given].view(np.uint32))
     assert kept(session) < part * weights.real(0).nbytes
     np.testing.assert_allclose(found, weights.real(0)[given] @ weights.real(0).T, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("case", "cached", "least", "most"), [("int8", 600_000, 0.2, 0.4), ("int4", 700_000, 1, 1.4)])
+def test_few_weights_are_kept_as_float32(monkeypatch: pytest.MonkeyPatch, case: str, cached: int, least: float,
+                                         most: float) -> None:
+    monkeypatch.setattr(compressed, "CACHED", cached)
+    session = circlet.Session(layers(CASES[case], CASES[case].made, 2), "native")
+    session.invoke(0, [np.zeros((2, DEPTH), np.float32)])
+    assert least * 4 * DEPTH * COLUMNS < kept(session) < most * 4 * DEPTH * COLUMNS
 
 
 def test_others_read_the_weights() -> None:

@@ -175,7 +175,7 @@ class SubgraphLowering:
     def _keep_origins(self, spec: Specialization, operator: Operator, compression: Compression) -> None:
         """Says how to find out what the results of an operator on constants are made of."""
         for each in operator.outputs:
-            if spec.known[each].nbytes >= LEAST and spec.known[each].dtype == np.float32:
+            if spec.known[each].nbytes >= LEAST and spec.known[each].dtype == np.float32 and compression.is_large:
                 self._function.keep_origin(spec.known[each], partial(compression.of, each))
 
     def _of_integers(self, spec: Specialization, operator: Operator, tensor: int) -> Value | None:

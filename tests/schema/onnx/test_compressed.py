@@ -12,11 +12,17 @@ from onnx import TensorProto, helper, numpy_helper
 
 import circlet
 from circlet.backends.native.backend import NativeBackend
+from circlet.runtime.passes.analyses import compressed
 
 Array = npt.NDArray[Any]
 DEPTH, COLUMNS, BLOCK = 384, 256, 32
 RANDOM = np.random.default_rng(0)
 SCALES = RANDOM.uniform(0.01, 0.02, (DEPTH // BLOCK, COLUMNS)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compressed, "CACHED", 0)
 
 
 def drawn(shape: tuple[int, ...], low: int, high: int, kind: str) -> Array:
