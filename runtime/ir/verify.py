@@ -18,8 +18,12 @@ from circlet.runtime.records import dataclass, field
 UNDEFINED = "neither an input, a constant, a variable nor written by an operator"
 
 
-def verify(model: Model) -> None:
+def verify(model: Model, before: Model | None = None) -> None:
     """Checks a model as far as that is possible before it runs, in time linear in its size.
+
+    Args:
+        model: the model.
+        before: one that was checked, of which this one may have parts; their types are not checked again.
 
     Afterwards every index is in range; inputs are absent only where their operator allows it; tensors are written
     once and before they are read, constants and subgraph inputs never; types, data and quantisation of tensors agree
@@ -32,8 +36,12 @@ def verify(model: Model) -> None:
     """
     if not model.subgraphs:
         raise ModelError("expected at least one subgraph, found none")
+    checked = () if before is None else before.subgraphs
     for index, subgraph in enumerate(model.subgraphs):
-        scope = _Scope(index, subgraph)
+        known = checked[index] if index < len(checked) else None
+        if known is subgraph:
+            continue
+        scope = _Scope(index, subgraph, *_parts_of(known, subgraph))
         scope.check_tensors()
         scope.check_inputs()
         for number, operator in enumerate(subgraph.operators):
@@ -43,12 +51,24 @@ def verify(model: Model) -> None:
     verify_calls(model)
 
 
+def _parts_of(known: Subgraph | None, subgraph: Subgraph) -> tuple[frozenset[int], frozenset[int]]:
+    """The tensors of a subgraph, by number, and the operators, by `id`, that one which was checked has as well."""
+    if known is None or len(known.tensors) > len(subgraph.tensors):
+        return frozenset(), frozenset()
+    tensors = zip(known.tensors, subgraph.tensors, strict=False)
+    return (frozenset(number for number, (one, other) in enumerate(tensors) if one is other),
+            frozenset(map(id, known.operators)))
+
+
 @dataclass
 class _Scope:
     """A subgraph under verification and what is defined in it so far."""
 
     index: int
     subgraph: Subgraph
+    known_tensors: frozenset[int]
+    known_operators: frozenset[int]
+    """As `_parts_of` has them."""
     origin: dict[int, int | str] = field(default_factory=dict)
     """What gives a tensor its value, so that nothing else may: an operator's index, or what it is if not a result."""
     readable: set[int] = field(default_factory=set)
@@ -60,8 +80,9 @@ class _Scope:
     def check_tensors(self) -> None:
         count = len(self.subgraph.tensors)
         for number, tensor in enumerate(self.subgraph.tensors):
-            problem = (_shape_problem(tensor) or _variable_problem(tensor) or _data_problem(tensor)
-                       or _quantization_problem(tensor, count))
+            problem = None if number in self.known_tensors else (
+                _shape_problem(tensor) or _variable_problem(tensor) or _data_problem(tensor)
+                or _quantization_problem(tensor, count))
             if problem is not None:
                 raise ModelError(f"{self}, tensor {self.label(number)}: {problem}")
             if tensor.data is not None:
@@ -87,7 +108,10 @@ class _Scope:
                                  f"a value, found one that is {UNDEFINED}")
 
     def check_operator(self, number: int, operator: Operator) -> None:
-        self.check_counts(number, operator)
+        is_known = id(operator) in self.known_operators and self.known_tensors.issuperset(
+            each for each in (*operator.inputs, *operator.outputs) if each != ABSENT)
+        if not is_known:
+            self.check_counts(number, operator)
         self.check_reads(number, operator)
         for position, tensor in enumerate(operator.outputs):
             self.check_index(tensor, f"output {position}", number)
@@ -99,7 +123,8 @@ class _Scope:
         for position, tensor in enumerate(operator.intermediates):
             if tensor != ABSENT:
                 self.check_index(tensor, f"intermediate {position}", number)
-        self.check_types(number, operator)
+        if not is_known:
+            self.check_types(number, operator)
 
     def check_counts(self, number: int, operator: Operator) -> None:
         for what, rule, found in (("input", operator.op.inputs, operator.inputs),

@@ -93,7 +93,7 @@ def select(pipelines: Sequence[Pipeline], selection: Selection) -> list[Pipeline
 
 def _verify(ran: Pass, before: Model, after: Model) -> None:
     try:
-        verify(after)
+        verify(after, before)
     except ModelError as error:
         raise ModelError(f"after pass {ran.name!r}: {error}") from error
     if not ran.renumbers and not _keeps_places(before, after):

@@ -222,3 +222,27 @@ def test_accepts_many_operators() -> None:
     tensors = [t(str(k), F32) for k in range(count + 1)]
     chain = model(graph(tensors, [0], [count], *(run(Add(), [k, k], [k + 1]) for k in range(count))))
     verify(chain)
+
+
+TWICE = run(Add(), [1, 1], [2])
+BEFORE = model(graph([X, Y, Z], [0], [2], ADD, TWICE))
+CHANGED = {
+    "a tensor": (graph([X, t("y", I32), Z], [0], [2], ADD, TWICE), "output 0 has element type int32, expected float32"),
+    "the order": (graph([X, Y, Z], [0], [2], TWICE, ADD), "input 0 is read before operator 1 (ADD) writes it"),
+    "what reads": (graph([X, Y, Z], [0], [2], ADD, run(Add(), [1, 7], [2])), "input 1: expected the index of a tensor"),
+    "what was written": (graph([X, Y, Z], [0], [2], TWICE), "input 0 is read"),
+    "how often": (graph([X, Y, Z], [0], [2], ADD, TWICE, TWICE), "output 0 is written again"),
+    "the result": (graph([X, Y, Z], [0], [2], ADD), "output 0, tensor 2 ('z'): expected a tensor that has a value"),
+    "fewer tensors": (graph([X, Y], [0], [1], ADD, TWICE), "expected the index of a tensor, below 2, found 2"),
+    "others": (graph([X, const("y", 1), Z], [0], [2], ADD, TWICE), "output 0 is written again"),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_parts_that_were_checked_are_refused_where_others_changed(case: str) -> None:
+    changed, message = CHANGED[case]
+    verify(BEFORE)
+    for before in (None, BEFORE):
+        with pytest.raises(ModelError) as raised:
+            verify(model(changed), before)
+        assert message in str(raised.value)
