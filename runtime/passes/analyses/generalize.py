@@ -114,8 +114,13 @@ class Generalizer:
             ToldApart: lengths of 1 take code of their own, as assuming more of the scope does.
         """
         shapes = tuple(case.shape(each) for each in case.subgraph.inputs)
-        assert case.general is not None, "no length is open"
-        return self._derive(case.index, shapes, _opened(case), case.general.scope.premises.empty)
+        general, opened = case.general, _opened(case)
+        assert general is not None, "no length is open"
+        scope = general.scope
+        again = self._derived(case.index, shapes, opened, scope.premises, equalities(scope))
+        if again is not None and (again.spec.stop, again.scope.assumptions) == (general.spec.stop, scope.assumptions):
+            return again  # what is taken of lengths was found out before
+        return self._derive(case.index, shapes, opened, scope.premises.empty)
 
     def _opened(self, index: int, shapes: tuple[Shape, ...]) -> _Open:
         """The dimensions that the model does not fix, or that differ from what it fixes, but for those of nothing and
