@@ -50,9 +50,16 @@ class Whole:
         g.builder.output(*((g(Add(), i, g.number(1), dtype=INTS), n, made) if is_turn else (made,)))
         return g.builder.index
 
-    def loop(self, g: Graph, write: Body, n: Value, y: Value) -> Value:
-        """y after three turns."""
+    def loop(self, g: Graph, write: Body, n: Value, y: Value, calls: bool = False) -> Value:
+        """y after three turns, of which each may call a subgraph that gives back what it takes."""
         body = self.taking("body", write, is_turn=True)
+        if calls:
+            turn = self.graph("turn")
+            given = [turn.builder.input(each, kind, shape) for each, kind, shape in (
+                ("i", INTS, ()), ("n", INTS, ()), ("y", FLOATS, (-1, -1)))]
+            turn.builder.output(*turn.builder.op(CallSubgraph(body), *given, outputs=[
+                Tensor("", INTS, ()), Tensor("", INTS, ()), UNRANKED]))
+            body = turn.builder.index
         cond = self.graph("cond")
         i = cond.builder.input("i", INTS, ())
         cond.builder.input("n", INTS, ())
@@ -81,6 +88,11 @@ def ones(g: Graph, n: Value) -> Value:
 def in_a_loop(whole: Whole) -> Value:
     g = whole.main
     return whole.loop(g, turned, g.length(whole.x, 0), g(Tanh(), whole.x))
+
+
+def in_a_loop_that_calls(whole: Whole) -> Value:
+    g = whole.main
+    return whole.loop(g, turned, g.length(whole.x, 0), g(Tanh(), whole.x), calls=True)
 
 
 def in_a_loop_that_grows(whole: Whole) -> Value:
@@ -140,8 +152,8 @@ def a_number_that_the_body_alone_reads(whole: Whole) -> Value:
     return whole.loop(whole.main, total, whole.k, whole.main(Sub(), whole.x, whole.main.number(1.0)))
 
 
-MODELS = (in_a_loop, in_a_loop_that_grows, in_loops_in_a_loop, in_branches, in_branches_in_a_loop, in_a_call,
-          a_number_of_the_run, a_number_of_the_run_in_loops_in_a_loop, a_number_that_the_body_alone_reads)
+MODELS = (in_a_loop, in_a_loop_that_calls, in_a_loop_that_grows, in_loops_in_a_loop, in_branches, in_branches_in_a_loop,
+          in_a_call, a_number_of_the_run, a_number_of_the_run_in_loops_in_a_loop, a_number_that_the_body_alone_reads)
 LENGTHS: Sequence[tuple[int, int]] = ((7, 3), (2, 40), (64, 2), (33, 150), (150, 100), (12, 1), (7, 5))
 """Of x, and the number."""
 

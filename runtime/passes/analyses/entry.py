@@ -94,7 +94,23 @@ def passed_on(model: Model, operator: Operator, among: Callable[[int], Collectio
     found = {position: tensor for position, tensor in enumerate(invoked_with(operator))
              if position in wanted and tensor != ABSENT}
     if isinstance(operator.op, PreTestedLoop):
-        body = model.subgraphs[operator.op.body_subgraph_index]
+        body = operator.op.body_subgraph_index
         return {position: tensor for position, tensor in found.items()
-                if body.inputs[position] == body.outputs[position]}
+                if _given_back(model, body, position) == position}
     return found
+
+
+def _given_back(model: Model, index: int, position: int) -> int | None:
+    """The input, by position, that a subgraph has as a result, be it by way of one that it calls; None where it is no
+    input."""
+    subgraph = model.subgraphs[index]
+    tensor = subgraph.outputs[position]
+    while tensor not in subgraph.inputs:
+        operator = next((each for each in subgraph.operators if tensor in each.outputs), None)
+        if operator is None or not isinstance(operator.op, Invoke):
+            return None
+        given = _given_back(model, operator.op.callees()[0], operator.outputs.index(tensor))
+        if given is None:
+            return None
+        tensor = operator.inputs[given]
+    return subgraph.inputs.index(tensor)
