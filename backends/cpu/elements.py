@@ -20,9 +20,10 @@ from circlet.runtime.ops.elements import Combine, GatherElements, ScatterElement
 Places: TypeAlias = "Callable[[], tuple[Array, ...]]"
 """Gives an index for each of the first axes; they broadcast."""
 
-_FUNCTIONS: dict[Combine, np.ufunc] = {
+COMBINE: dict[Combine, np.ufunc] = {
     Combine.ADD: np.add, Combine.MULTIPLY: np.multiply, Combine.MAXIMUM: np.maximum, Combine.MINIMUM: np.minimum,
 }
+"""How elements and updates become one; not there where updates take their places."""
 
 
 def _inside(indices: Array, size: int) -> Array:
@@ -64,7 +65,7 @@ def rows(node: Node[ScatterSlices]) -> Places:
 
 def _scatter(node: Node[Any], places: Places, combine: Combine) -> Step:
     x, updates, out = node.input(0), node.input(2), node.out
-    function, slices = _FUNCTIONS.get(combine), out[np.newaxis]
+    function, slices = COMBINE.get(combine), out[np.newaxis]
 
     def step() -> None:
         found = places()
@@ -77,13 +78,18 @@ def _scatter(node: Node[Any], places: Places, combine: Combine) -> Step:
     return step if np.may_share_memory(x, out) else chain(copy(out, x), step)
 
 
-def _refuses(call: Call) -> str | None:
+def refuses_scatter(call: Call, combine: Combine) -> str | None:
+    """Refuses indices of no axis, and elements that cannot be combined so."""
     reason = moving(parameters=(1,), integers=INDICES)(call)
-    assert isinstance(call.op, (ScatterElements, ScatterSlices))
     found = call.input(0).dtype
-    if reason is None and call.op.combine is not Combine.REPLACE and found not in NUMBERS | {DType.BOOL}:
-        return f"element type {found.value}, combined by {call.op.combine.value}"
+    if reason is None and combine is not Combine.REPLACE and found not in NUMBERS | {DType.BOOL}:
+        return f"element type {found.value}, combined by {combine.value}"
     return reason
+
+
+def _refuses(call: Call) -> str | None:
+    assert isinstance(call.op, (ScatterElements, ScatterSlices))
+    return refuses_scatter(call, call.op.combine)
 
 
 @rule(ScatterElements, accepts=_refuses)

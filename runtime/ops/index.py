@@ -270,13 +270,13 @@ class StablehloGather(Op):
             raise ShapeError(f"index_vector_dim: expected 0 to {rank}, found {self.index_vector_dim}")
         count = args[1].shape[self.index_vector_dim] if self.index_vector_dim < rank else 1
         axes, collapsed = self.start_index_map, self.collapsed_slice_dims
-        if count != len(axes) or not _are_axes(axes, len(shape)):
+        if count != len(axes) or not are_axes(axes, len(shape)):
             raise ShapeError(f"start_index_map: expected {count} axes of input 0, found {list(axes)}")
-        if not _are_axes(collapsed, len(shape)) or any(self.slice_sizes[each] != 1 for each in collapsed):
+        if not are_axes(collapsed, len(shape)) or any(self.slice_sizes[each] != 1 for each in collapsed):
             raise ShapeError(f"collapsed_slice_dims: expected axes along which slices have one element, found "
                              f"{list(collapsed)} of {self.slice_sizes}")
         batch, kept = self.batch(args[1].shape), self.kept(len(shape))
-        if len(self.offset_dims) != len(kept) or not _are_axes(self.offset_dims, len(batch) + len(kept)):
+        if len(self.offset_dims) != len(kept) or not are_axes(self.offset_dims, len(batch) + len(kept)):
             raise ShapeError(f"offset_dims: expected {len(kept)} axes of {len(batch) + len(kept)}, found "
                              f"{list(self.offset_dims)}")
         rest = iter(batch)
@@ -292,6 +292,6 @@ class StablehloGather(Op):
         return tuple(axis for axis in range(rank) if axis not in self.collapsed_slice_dims)
 
 
-def _are_axes(found: Sequence[int], rank: int) -> bool:
+def are_axes(found: Sequence[int], rank: int) -> bool:
     """Whether these are different axes."""
     return len({*found}) == len(found) and all(0 <= each < rank for each in found)

@@ -40,7 +40,7 @@ LOWER_LOOPS = _pass("lower_loops", "LOOP")
 SIMPLIFY_IDENTITIES = _pass("simplify_identities", "CAST STRIDED_SLICE")
 PICK_ELEMENTS = _pass("pick_elements", "STRIDED_SLICE", "SQUEEZE")
 DIVIDE_DOWN = _pass("divide_down", "SIGN", "FLOOR_MOD", "SELECT SELECT_V2")
-NAME_COMBINATIONS = _pass("name_combinations", "STABLEHLO_REDUCE_WINDOW")
+NAME_COMBINATIONS = _pass("name_combinations", "STABLEHLO_REDUCE_WINDOW STABLEHLO_SCATTER")
 FUSE_ROW_UPDATES = _pass("fuse_row_updates", "CONCATENATION", "SLICE")
 UPDATE_VARIABLES = _pass("update_variables", "READ_VARIABLE", "ASSIGN_VARIABLE",
                          "DYNAMIC_UPDATE_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE UPDATE_ROW SCATTER_ELEMENTS "

@@ -17,9 +17,11 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.elements import Combine
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
 from circlet.runtime.ops.index import DynamicUpdateSlice, Gather, GatherNd, ScatterNd, StablehloGather, UpdateRow
 from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice, StridedSlice, Transpose
+from circlet.runtime.ops.scatter import ScatterWindows
 from circlet.runtime.ops.shape import Reshape
 from circlet.schema.files import dump_model
 from tests.exec import graphs as g
@@ -127,6 +129,7 @@ class Turn:
         return result
 
 
+SUMS = ScatterWindows((1,), (0,), (0,), 1, combine=Combine.ADD)
 Compute = Callable[[Turn, Value, Value, Value], Value]
 MATRICES: dict[str, Compute] = {
     "add": lambda t, m, n, r: t.op(Add(), m, n),
@@ -140,6 +143,8 @@ MATRICES: dict[str, Compute] = {
     "reverse": lambda t, m, n, r: t.op(ReverseV2(), m, [0]),
     "transpose": lambda t, m, n, r: t.op(Reshape(), t.op(Transpose(), m, [1, 0]), [ROWS, COLUMNS]),
     "scatter": lambda t, m, n, r: t.op(ScatterNd(), t.op(Reshape(), t.index, [1, 1]), r, [ROWS, COLUMNS]),
+    "change": lambda t, m, n, r: t.op(SUMS, m, i32([[2], [0], [2]]), t.op(Slice(), m, [1, 0], [3, COLUMNS])),
+    "cover": lambda t, m, n, r: t.op(ScatterWindows((0, 1), (), (1, 0), 0), m, t.vector(1), t.op(Add(), m, n)),
     "collect": lambda t, m, n, r: t.op(ScatterNd(), i32([[2], [0], [2], [1]]), m, [ROWS, COLUMNS]),
 }
 READS: dict[str, Compute] = {

@@ -23,6 +23,7 @@ from circlet.runtime.ops.pool import MaxPool2D
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.reduce_window import StablehloReduceWindow
+from circlet.runtime.ops.scatter import StablehloScatter
 from circlet.runtime.ops.sequence import SequenceAt, SequenceConcat, SequenceConstruct, SequenceInsert, SequenceSplit
 from circlet.runtime.ops.shape import BroadcastTo, Densify, Reshape
 from circlet.runtime.ops.unary import Logistic
@@ -101,12 +102,15 @@ def _cached(m: SubgraphBuilder, x: Value) -> Value:
 
 
 def _windows() -> Model:
-    """Sums of pairs in the rows of x."""
+    """Sums of pairs in the rows of x, and these with another row added to the second."""
     builder = ModelBuilder()
     main, body = builder.subgraph("main"), builder.subgraph("body")
     body.output(body.apply(Add(), body.input("a", F32), body.input("b", F32)))
-    main.output(*main.op(StablehloReduceWindow((1, 2), body_subgraph_index=body.index), main.input("x", F32, (2, 3)),
-                         main.constant(np.float32(0)), outputs=[Tensor("y", F32, (2, 2))]))
+    pairs = main.op(StablehloReduceWindow((1, 2), body_subgraph_index=body.index), main.input("x", F32, (2, 3)),
+                    main.constant(np.float32(0)), outputs=[Tensor("pairs", F32, (2, 2))])[0]
+    rows = StablehloScatter((1,), (0,), (0,), 1, update_computation_subgraph_index=body.index)
+    main.output(*main.op(rows, pairs, main.constant(np.array([[1]], np.int32)), main.input("row", F32, (1, 2)),
+                         outputs=[Tensor("y", F32, (2, 2))]))
     return builder.build()
 
 

@@ -34,6 +34,7 @@ from circlet.runtime.ops import (
     reduce_window,
     resample,
     resize,
+    scatter,
     shape,
     sort,
     spectral,
@@ -146,6 +147,8 @@ COSTS = {
     "update": Cost(index.DynamicUpdateSlice(), [t(100, 4), t(1, 4), t(2, dtype=I32)], [t(100, 4)], 0, 24, 16),
     "scatter": Cost(elements.ScatterElements(combine=elements.Combine.ADD), [t(100), t(3, dtype=DType.INT64), t(3)],
                     [t(100)], 3, 36, 12),
+    "scatter windows": Cost(scatter.ScatterWindows((1,), (0,), (0,), 1, combine=elements.Combine.ADD),
+                            [t(100, 4), t(3, 1, dtype=I32), t(3, 4)], [t(100, 4)], 12, 60, 48),
 }
 
 

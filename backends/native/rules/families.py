@@ -26,6 +26,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "resample": ("real.resample",),
     "resize": ("real.resize",),
     "sample": ("real.sample", "real.regions"),
+    "scatter": ("moving.scatter",),
     "segment": ("real.segment",),
     "shape": ("moving.shape",),
     "sort": ("moving.sort", "moving.unique"),

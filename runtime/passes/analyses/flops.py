@@ -30,6 +30,7 @@ from circlet.runtime.ops import (
     reduce,
     reduce_window,
     resize,
+    scatter,
     segment,
     sort,
     spectral,
@@ -308,8 +309,13 @@ def _pairs(boxes: int, selected: int) -> int:
 
 def _scatter(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
     """1 for each element of the updates where they are combined with what there is."""
-    assert isinstance(op, (elements.ScatterElements, elements.ScatterSlices))
+    assert isinstance(op, (elements.ScatterElements, elements.ScatterSlices, scatter.ScatterWindows))
     return 0 if op.combine is elements.Combine.REPLACE else _count(inputs[2])
+
+
+def _scatter_by_subgraph(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
+    """1 for each element of the updates, of which the subgraph makes one with what there is."""
+    return _count(inputs[2])
 
 
 def _scatter_sums(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
@@ -383,6 +389,8 @@ RULES: Mapping[type[object], Rule] = {
     detection.DetectionPostProcess: _detections,
     elements.GatherElements: _nothing,
     elements.Scattering: _scatter,
+    scatter.ScatterWindows: _scatter,
+    scatter.StablehloScatter: _scatter_by_subgraph,
     index.ScatterNd: _scatter_sums,
     updates.UpdateVariable: _update,
 }

@@ -1,16 +1,19 @@
-"""Says by a name how the elements of windows are combined, where a subgraph of one operator does."""
+"""Says by a name how elements are combined, of windows or with updates, where a subgraph of one operator does."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
+from typing import Any
 
 from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Activation
 from circlet.runtime.ops import comparison, elementwise
+from circlet.runtime.ops.elements import Combine
 from circlet.runtime.ops.reduce_window import Combination, CombineWindow, SlidingReduction, StablehloReduceWindow
+from circlet.runtime.ops.scatter import ScatterWindows, StablehloScatter, WindowScattering
 from circlet.runtime.passes.transforms.rewrite import rewrite_operators, rewrite_subgraphs
 from circlet.runtime.records import replace
 
@@ -28,29 +31,60 @@ _NAMES: Mapping[type[Op], Combination] = {
     comparison.LogicalOr: Combination.OR,
     elementwise.StablehloOr: Combination.OR,
 }
+_UPDATES: Mapping[type[Op], Combine] = {
+    elementwise.Add: Combine.ADD,
+    elementwise.StablehloAdd: Combine.ADD,
+    elementwise.Mul: Combine.MULTIPLY,
+    elementwise.StablehloMultiply: Combine.MULTIPLY,
+    elementwise.StablehloMaximum: Combine.MAXIMUM,
+    elementwise.StablehloMinimum: Combine.MINIMUM,
+}
+"""Not MAXIMUM and MINIMUM, which give something else where one of two is NaN."""
 
 
 def name_combinations(model: Model) -> Model:
-    """Replaces each STABLEHLO_REDUCE_WINDOW whose body is one known operator; others stay, and are refused."""
+    """Replaces each STABLEHLO_REDUCE_WINDOW and STABLEHLO_SCATTER whose subgraph is one known operator, or gives the
+    update; others stay, and are refused."""
     return rewrite_subgraphs(model, lambda subgraph: rewrite_operators(subgraph, partial(_named, model)))
 
 
 def _named(model: Model, operator: Operator) -> Operator:
     op = operator.op
-    if not isinstance(op, StablehloReduceWindow):
+    if isinstance(op, StablehloReduceWindow):
+        found = _combination(model.subgraphs[op.body_subgraph_index])
+        named: Op | None = None if found is None else CombineWindow(**_options(op, SlidingReduction), combination=found)
+    elif isinstance(op, StablehloScatter):
+        combine = _combine(model.subgraphs[op.update_computation_subgraph_index])
+        named = None if combine is None else ScatterWindows(**_options(op, WindowScattering), combine=combine)
+    else:
         return operator
-    found = _combination(model.subgraphs[op.body_subgraph_index])
-    if found is None:
-        return operator
-    options = {each.name: getattr(op, each.name) for each in fields(SlidingReduction)}
-    return replace(operator, op=CombineWindow(**options, combination=found), version=1)
+    return operator if named is None else replace(operator, op=named, version=1)
+
+
+def _options(op: Op, base: type[Op]) -> dict[str, Any]:
+    """The options that an operator has of what it is derived from."""
+    return {each.name: getattr(op, each.name) for each in fields(base)}
+
+
+def _combine(computation: Subgraph) -> Combine | None:
+    """What a subgraph makes of an element and an update, if that has a name."""
+    if not computation.operators and computation.outputs == computation.inputs[1:]:
+        return Combine.REPLACE
+    found = _only(computation)
+    return None if found is None else _UPDATES.get(found)
 
 
 def _combination(body: Subgraph) -> Combination | None:
     """What a subgraph does with its two inputs, if that has a name."""
+    found = _only(body)
+    return None if found is None else _NAMES.get(found)
+
+
+def _only(body: Subgraph) -> type[Op] | None:
+    """The operator that is all that a subgraph does with its two inputs."""
     if len(body.operators) != 1 or len(body.inputs) != 2:
         return None
     (operator,) = body.operators
     is_plain = getattr(operator.op, "fused_activation_function", Activation.NONE) is Activation.NONE
     is_whole = sorted(operator.inputs) == sorted(body.inputs) and operator.outputs == body.outputs
-    return _NAMES.get(type(operator.op)) if is_plain and is_whole else None
+    return type(operator.op) if is_plain and is_whole else None

@@ -79,9 +79,8 @@ def _refuses(call: Call) -> str | None:
     return (movable if call.op.combine is ops.Combine.REPLACE else plain)(call) or _indices(call)
 
 
-def _updated(node: Node[ops.ScatterElements] | Node[ops.ScatterSlices], home: ir.Value, index: Index,
-             place: Index) -> None:
-    """Changes the element at an index by the update at a place."""
+def change(node: Node[Any], home: ir.Value, index: Index, place: Index) -> None:
+    """Changes the element at an index by the update at a place, as the operator's `combine` says."""
     e, combine, (x, _, updates) = node.function.e, _COMBINE.get(node.op.combine), map(node.input, range(3))
     position, update = e.linear(index, x.shape), updates.element(e, place)
     if combine is not None:
@@ -89,7 +88,7 @@ def _updated(node: Node[ops.ScatterElements] | Node[ops.ScatterSlices], home: ir
     e.store(update, home, x.dtype, position)
 
 
-def _brought(node: Node[Any], sink: Sink) -> ir.Value:
+def brought(node: Node[Any], sink: Sink) -> ir.Value:
     """Where the result lies, which holds input 0."""
     home, x = sink.memory, node.input(0)
     assert home is not None, "what is last has its memory"
@@ -102,20 +101,20 @@ def _brought(node: Node[Any], sink: Sink) -> ir.Value:
 def scatter_elements(node: Node[ops.ScatterElements], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., n, ...), indices (p...) and updates (p...): x, in which a loop over p checks an index along one axis
     and changes an element."""
-    shape, indices, home = node.input(0).shape, node.input(1), _brought(node, sinks[0])
+    shape, indices, home = node.input(0).shape, node.input(1), brought(node, sinks[0])
     axis = normalize_axis(node.op.axis, len(shape))
     with e.nest(indices.shape) as place:
         index = _inside(node, indices, place, shape[axis])
-        _updated(node, home, [*place[:axis], index, *place[axis + 1:]], place)
+        change(node, home, [*place[:axis], index, *place[axis + 1:]], place)
 
 
 @nest(ops.ScatterSlices, _refuses, memory_inputs=frozenset(), is_last=True)
 def scatter_slices(node: Node[ops.ScatterSlices], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (n1, ..., nk, b...), indices (p..., k) and updates (p..., b...): x, in which a loop over p checks k indices
     and changes a slice."""
-    shape, indices, home = node.input(0).shape, node.input(1), _brought(node, sinks[0])
+    shape, indices, home = node.input(0).shape, node.input(1), brought(node, sinks[0])
     depth = indices.shape[-1]
     with e.nest(indices.shape[:-1]) as place:
         row = [_inside(node, indices, [*place, e.number(k)], shape[k]) for k in range(depth)]
         with every(e, shape[depth:]) as inner:
-            _updated(node, home, [*row, *inner], [*place, *inner])
+            change(node, home, [*row, *inner], [*place, *inner])
