@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, promised
-from circlet.backends.refusal import only
+from circlet.backends.refusal import names, only
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.state.variables import Variables
@@ -21,14 +21,17 @@ from circlet.runtime.records import dataclass
 
 _WORD = 32
 _MASK = (1 << _WORD) - 1
+_BITS = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})
+"""Types of which numbers are made of random bits."""
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""By how many bits Threefry rotates words, in turns."""
 
 
-def philox(seed: int, seed2: int, start: int, blocks: int) -> Array:
-    """Philox 4x32-10: four words for each block; the counter is the block's number below `seed2`, the key is `seed`.
+def philox(seed: int, seed2: int, position: Array) -> Array:
+    """Philox 4x32-10: four words for each block; the counter is the block's position below `seed2`, the key is `seed`.
 
     Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
     """
-    position: Array = np.arange(start, start + blocks, dtype=np.uint64)
     a, b = position & _MASK, position >> _WORD
     c, d = (np.full_like(position, half) for half in _halves(seed2))
     low, high = _halves(seed)
@@ -37,6 +40,19 @@ def philox(seed: int, seed2: int, start: int, blocks: int) -> Array:
         a, b, c, d = second >> _WORD ^ b ^ low, second & _MASK, first >> _WORD ^ d ^ high, first & _MASK
         low, high = low + 0x9E3779B9 & _MASK, high + 0xBB67AE85 & _MASK
     return np.stack([a, b, c, d], axis=1).astype(np.uint32)
+
+
+def threefry(seed: int, position: Array) -> Array:
+    """Threefry 2x32-20, of the same article: two words for each block; the counter is its position."""
+    keys = [np.uint32(each) for each in _halves(seed)]
+    keys.append(keys[0] ^ keys[1] ^ np.uint32(0x1BD11BDA))
+    a, b = (position & _MASK).astype(np.uint32) + keys[0], (position >> _WORD).astype(np.uint32) + keys[1]
+    for turn in range(5):
+        for distance in ROTATIONS[turn % 2]:
+            a = a + b
+            b = (b << distance | b >> _WORD - distance) ^ a
+        a, b = a + keys[(turn + 1) % 3], b + keys[(turn + 2) % 3] + np.uint32(turn + 1)
+    return np.stack([a, b], axis=1)
 
 
 def _halves(seed: int) -> tuple[int, int]:
@@ -65,7 +81,7 @@ class Stream:
         """The next words, (blocks, 4); the stream goes on after `advance` blocks, by default those drawn."""
         drawn = int(self.variables.values.get(self.handle, np.int64(0)))
         self.variables.values[self.handle] = np.array(drawn + (blocks if advance is None else advance))
-        return philox(self.seed, self.seed2, drawn, blocks)
+        return philox(self.seed, self.seed2, np.arange(drawn, drawn + blocks, dtype=np.uint64))
 
 
 def _signed(seed: int) -> int:
@@ -131,3 +147,28 @@ def _cumulative_shares(row: int, logits: Array) -> Array:
     if not finite.any():
         raise ExecutionError(f"input 0: row {row} of the logits has no finite element")
     return np.cumsum(np.where(finite, np.exp(logits.astype(np.float64) - logits[finite].max()), 0.0))
+
+
+def _accepts_bits(call: Call) -> str | None:
+    found = call.outputs[1].dtype
+    if found not in _BITS:
+        return f"output type {found.value} (supported: {names(_BITS)})"
+    return only({DType.UINT64})(call)
+
+
+@rule(ops.StablehloRngBitGenerator, accepts=_accepts_bits)
+def rng_bit_generator(node: Node[ops.StablehloRngBitGenerator]) -> Step:
+    state, (after, out), words = node.input(0), node.outputs, node.op.words
+    if after.shape != state.shape:
+        raise ExecutionError(f"the model declares a state of shape {after.shape} after one of {state.shape}")
+    blocks = -(-out.nbytes // (4 * words))
+    counted, low = np.arange(blocks, dtype=np.uint64), out.reshape(-1).view(np.uint32)
+
+    def step() -> None:
+        key, position, above = int(state[0]), counted + state[1], int(state[2] if len(state) > 2 else state[0])
+        found = threefry(key, position) if words == 2 else philox(key, above, position)
+        after[...] = state
+        after[1] = (int(state[1]) + blocks) % (1 << 64)
+        low[...] = found.reshape(-1)[:low.size]
+
+    return step

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import count, sizes
 from circlet.runtime.ops.registry import operator
@@ -73,3 +74,42 @@ class Multinomial(Random):
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (None,)
+
+
+class Algorithm(IntEnum):
+    """How STABLEHLO_RNG_BIT_GENERATOR makes bits; numbers are the schema's."""
+
+    DEFAULT = 0
+    """PHILOX, as in LiteRT."""
+    PHILOX = 1
+    THREEFRY = 2
+
+
+@operator
+@dataclass(frozen=True)
+class StablehloRngBitGenerator(Op):
+    """The state behind the one in input 0, and random bits, of which shape and type are what the model declares.
+
+    A state is a key and how many blocks were made, of uint64 each, and for Philox perhaps the other half of its
+    counter, which else is the key. A block has 4 words of 32 bits, of Threefry 2; what a result does not need of its
+    last one is dropped.
+    """
+
+    name: ClassVar[str] = "STABLEHLO_RNG_BIT_GENERATOR"
+    table: ClassVar[str | None] = "StablehloRngBitGeneratorOptions"
+    results: ClassVar[Count] = exactly(2)
+    algorithm: Algorithm = Algorithm.DEFAULT
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if args[0].shape != (2,) and (args[0].shape != (3,) or self.words == 2):
+            allowed = "(2,)" if self.words == 2 else "(2,) or (3,)"
+            raise ShapeError(f"initial state: expected shape {allowed}, found {args[0].shape}")
+        raise Unknown
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[0].dtype, None)
+
+    @property
+    def words(self) -> int:
+        """Of 32 bits, in a block."""
+        return 2 if self.algorithm is Algorithm.THREEFRY else 4

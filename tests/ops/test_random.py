@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,18 @@ from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Operand, Operands, Unknown
-from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.index import Gather
-from circlet.runtime.ops.random import Multinomial, Random, RandomStandardNormal, RandomUniform
+from circlet.runtime.ops.random import (
+    Algorithm,
+    Multinomial,
+    Random,
+    RandomStandardNormal,
+    RandomUniform,
+    StablehloRngBitGenerator,
+)
+from circlet.schema.files import dump_model
 from circlet.session import Session
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
@@ -50,6 +60,55 @@ SECOND_DRAW = [
 ]
 
 test_random = case_test(SECOND_DRAW)
+
+STATES = {2: ([1, 2], [2**64 - 1, 2**64 - 2], [2**32 - 1, 2**32 - 1]), 3: ([1, 2, 3], [5, 2**64 - 1, 2**63 + 5])}
+THREEFRY = StablehloRngBitGenerator(Algorithm.THREEFRY)
+
+
+def u64(*values: int) -> Array:
+    return np.array(values, np.uint64)
+
+
+# the first words of the generators' authors for keys and counters of zeros and of ones, `kat_vectors` of Random123
+BITS = [
+    Case("threefry", THREEFRY, [u64(0, 0)], [u64(0, 1), np.array([0x6B200159, 0x99BA4EFE], np.uint32)]),
+    Case("threefry-ones", THREEFRY, [u64(2**64 - 1, 2**64 - 1)], [u64(2**64 - 1, 0), u64(0xBB002BE71CB996FC)[0]]),
+    Case("philox", StablehloRngBitGenerator(), [u64(0, 0)],
+         [u64(0, 1), np.array([0x6627E8D5, 0xE169C58D, 0xBC57AC4C], np.uint32)]),
+    Case("philox-ones", StablehloRngBitGenerator(Algorithm.PHILOX), [u64(*[2**64 - 1] * 3)],
+         [u64(2**64 - 1, 0, 2**64 - 1), u64(0x41C83B0E408F276D, 0x6D5451FDA20BC7C6)]),
+    Case("nothing", THREEFRY, [u64(7, 8)], [u64(7, 8), np.zeros((2, 0), np.int64)]),
+    Case("state", THREEFRY, [u64(1, 2, 3)], [u64(1, 2, 3), u64(0)], error=r"expected shape \(2,\), found \(3,\)"),
+    Case("long", StablehloRngBitGenerator(), [u64(1)], [u64(1), u64(0)], error=r"\(2,\) or \(3,\), found \(1,\)"),
+    Case("next", THREEFRY, [u64(1, 2)], [u64(1, 2, 3), u64(0)], error=r"a state of shape \(3,\) after one of \(2,\)"),
+    Case("floats", THREEFRY, [u64(1, 2)], [u64(1, 2), np.zeros(2, np.float32)], error="output type float32"),
+    Case("int64", THREEFRY, [np.array([1, 2], np.int64)], [np.array([1, 2], np.int64), u64(0)],
+         error="element type int64 of input 0"),
+]
+test_bits = case_test(BITS)
+
+
+@pytest.mark.parametrize("shape", [(), (3, 7), (2, 32)])
+@pytest.mark.parametrize("dtype", [DType.INT32, DType.UINT64])
+@pytest.mark.parametrize(("algorithm", "length"), [*((each, 2) for each in Algorithm), (Algorithm.PHILOX, 3)])
+def test_bits_are_those_of_litert(algorithm: Algorithm, length: int, dtype: DType, shape: Shape) -> None:
+    interpreter: Any = pytest.importorskip("ai_edge_litert.interpreter")
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    made = [Tensor("after", DType.UINT64, (length,)), Tensor("bits", dtype, shape)]
+    main.output(*main.op(StablehloRngBitGenerator(algorithm), main.input("state", np.uint64, (length,)), outputs=made))
+    content = dump_model(b.build(), "tflite")
+    other = interpreter.Interpreter(model_content=content)
+    other.allocate_tensors()
+    sessions = [Session(content, backend) for backend in ("native", "cpu")]
+    for state in STATES[length]:
+        other.set_tensor(other.get_input_details()[0]["index"], u64(*state))
+        other.invoke()
+        wanted = [other.get_tensor(each["index"]) for each in other.get_output_details()]
+        for session, name in zip(sessions, ("native", "cpu"), strict=True):
+            for found, expected in zip(session.invoke(0, [u64(*state)]), wanted, strict=True):
+                np.testing.assert_array_equal(found, expected)
+            assert session.backend_of(0) == (name,)
 
 
 def _uniform(op: Random) -> Model:

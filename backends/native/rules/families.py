@@ -19,6 +19,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "pad": ("moving.pad",),
     "pool": ("real.pool",),
     "quantize": ("quantized.quantize", "quantized.elementwise", "quantized.table"),
+    "random": ("real.random",),
     "recurrent": ("recurrent.lstm", "recurrent.lstm_int8", "recurrent.rnn",
                   "recurrent.svdf_int8"),
     "reduce": ("real.reduce", "real.cumulative"),

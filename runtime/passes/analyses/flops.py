@@ -318,6 +318,11 @@ def _scatter_by_subgraph(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> 
     return _count(inputs[2])
 
 
+def _random_bits(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
+    """1 for each number."""
+    return _count(outputs[1])
+
+
 def _scatter_sums(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
     """1 for each element of the updates."""
     return _count(inputs[1])
@@ -383,6 +388,7 @@ RULES: Mapping[type[object], Rule] = {
     spectral.Dft: _dft,
     spectral.ComplexAbs: _per_result(4, "two squares, sum, root"),
     spectral.ComplexToReal: _nothing,
+    random.StablehloRngBitGenerator: _random_bits,
     random.Random: _per_result(1, "a number for each element"),
     detection.NonMaxSuppression: _suppression,
     detection.SelectBoxes: _select_boxes,
