@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum, unique
+from collections.abc import Mapping, Sequence
+from enum import Enum, IntEnum, unique
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Callee, Count, Interface, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType, Padding, Shape
-from circlet.runtime.ops.operands import expect_one
+from circlet.runtime.ir.types import Array, DType, Padding, Shape
+from circlet.runtime.ops.operands import expect_integers, expect_one
 from circlet.runtime.ops.pad import spread
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.ops.window import Window, slide
@@ -89,3 +89,43 @@ class CombineWindow(SlidingReduction):
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (args[0].dtype,)
+
+
+class ReduceFunction(IntEnum):
+    """How REDUCE_WINDOW combines elements; numbers are the schema's."""
+
+    UNSUPPORTED = 0
+    ADD = 1
+    MUL = 2
+    MINIMUM = 3
+    MAXIMUM = 4
+    ALL = 5
+    ANY = 6
+
+
+COMBINATIONS: Mapping[ReduceFunction, Combination] = {
+    ReduceFunction.ADD: Combination.ADD, ReduceFunction.MUL: Combination.MULTIPLY,
+    ReduceFunction.MINIMUM: Combination.MINIMUM, ReduceFunction.MAXIMUM: Combination.MAXIMUM,
+    ReduceFunction.ALL: Combination.AND, ReduceFunction.ANY: Combination.OR,
+}
+
+
+@operator
+@dataclass(frozen=True)
+class ReduceWindow(Op):
+    """A sliding reduction without padding, of which inputs 2 to 4 are the sizes, strides and dilations of windows."""
+
+    name: ClassVar[str] = "REDUCE_WINDOW"
+    table: ClassVar[str | None] = "ReduceWindowOptions"
+    inputs: ClassVar[Count] = exactly(5)
+    reduce_function: ReduceFunction = ReduceFunction.UNSUPPORTED
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        for each in range(2, 5):
+            expect_integers(args[each], f"input {each}")
+        return self.sliding([args[each].value for each in range(2, 5)], Combination.ADD).infer(args)
+
+    def sliding(self, windows: Sequence[Array], combination: Combination) -> CombineWindow:
+        """Such a reduction for sizes, strides and dilations that are known."""
+        sizes, strides, dilations = (tuple(each.reshape(-1).tolist()) for each in windows)
+        return CombineWindow(sizes, strides, window_dilations=dilations, combination=combination)

@@ -14,7 +14,13 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType, Shape
 from circlet.runtime.ops import comparison, elementwise
-from circlet.runtime.ops.reduce_window import Combination, CombineWindow, StablehloReduceWindow
+from circlet.runtime.ops.reduce_window import (
+    Combination,
+    CombineWindow,
+    ReduceFunction,
+    ReduceWindow,
+    StablehloReduceWindow,
+)
 from circlet.schema.files import dump_model
 from tests.ops.arrays import f32, i32
 from tests.ops.cases import Case
@@ -83,21 +89,25 @@ def drawn(dtype: type[Any], shape: Shape) -> Array:
 @pytest.mark.parametrize("op", WINDOWS, ids=["padded", "spread", "running"])
 @pytest.mark.parametrize("name", BODIES)
 def test_windows_are_reduced_as_by_litert(name: str, op: StablehloReduceWindow) -> None:
-    interpreter: Any = pytest.importorskip("ai_edge_litert.interpreter")
     body, dtype, initial = BODIES[name]
     shape, made = (3, 5, 8), tuple(each.count for each in op.windows((3, 5, 8)))
     content, given = dump_model(model(op, body, dtype, shape, initial, made), "tflite"), drawn(dtype, shape)
     assert circlet.load(content).subgraphs[0].operators[0].op == op
+    agree_with_litert(content, given, "native" if set(op.base_dilations) == {1} else "cpu")
+
+
+def agree_with_litert(content: bytes, given: Array, native: str) -> None:
+    """Asserts that both backends give what LiteRT does; `native` is what the native one is to compute with."""
+    interpreter: Any = pytest.importorskip("ai_edge_litert.interpreter")
     other = interpreter.Interpreter(model_content=content)
     other.allocate_tensors()
     other.set_tensor(other.get_input_details()[0]["index"], given)
     other.invoke()
     wanted = other.get_tensor(other.get_output_details()[0]["index"])
-    for backend in ("native", "cpu"):
+    for backend, used in (("native", native), ("cpu", "cpu")):
         session = circlet.Session(content, backend)
-        found = session.invoke(0, [given])[0]
-        np.testing.assert_array_equal(found, wanted)
-        assert session.backend_of(0) == ("native" if backend == "native" and set(op.base_dilations) == {1} else "cpu",)
+        np.testing.assert_array_equal(session.invoke(0, [given])[0], wanted)
+        assert session.backend_of(0) == (used,)
 
 
 @pytest.mark.parametrize("body", [elementwise.Sub(), elementwise.Add(Activation.RELU)])
@@ -114,3 +124,33 @@ def test_a_body_of_another_type_is_malformed() -> None:
         Tensor("y", DType.FLOAT32, (3, 5, 4))]))
     with pytest.raises(ModelError, match="a body of two elements of float32"):
         circlet.Session(b.build())
+
+
+def deprecated(function: ReduceFunction, dtype: type[Any], is_constant: bool = True) -> circlet.Model:
+    """A REDUCE_WINDOW of (3, 5, 8)."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, initial = main.input("x", dtype, (3, 5, 8)), main.constant(dtype(1))
+    windows = [main.constant(np.array(each, np.int64)) for each in ((2, 2, 3), (1, 2, 1), (1, 1, 2))]
+    if not is_constant:
+        windows[1] = main.input("strides", np.int64, (3,))
+    main.output(*main.op(ReduceWindow(function), x, initial, *windows, outputs=[
+        Tensor("y", DType.of(dtype), (2, 2, 4))]))
+    return b.build()
+
+
+@pytest.mark.parametrize(("function", "dtype"), [
+    *((each, kind) for each in (ReduceFunction.ADD, ReduceFunction.MUL, ReduceFunction.MINIMUM, ReduceFunction.MAXIMUM)
+      for kind in (np.float32, np.int32)), (ReduceFunction.ALL, np.bool_), (ReduceFunction.ANY, np.bool_)])
+def test_windows_that_inputs_tell_are_reduced_as_by_litert(function: ReduceFunction, dtype: type[Any]) -> None:
+    content = dump_model(deprecated(function, dtype), "tflite")
+    assert circlet.load(content).subgraphs[0].operators[0].op == ReduceWindow(function)
+    agree_with_litert(content, drawn(dtype, (3, 5, 8)), "native")
+
+
+@pytest.mark.parametrize(("function", "is_constant"), [
+    (ReduceFunction.ADD, False), (ReduceFunction.UNSUPPORTED, True)])
+def test_windows_that_only_a_run_tells_are_refused(function: ReduceFunction, is_constant: bool) -> None:
+    """And reductions that no name tells."""
+    with pytest.raises(UnsupportedError, match="REDUCE_WINDOW"):
+        circlet.Session(deprecated(function, np.int32, is_constant))

@@ -163,6 +163,12 @@ def _windows(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
     return _count(outputs[0]) * prod(op.window_dimensions)
 
 
+def _windows_of_inputs(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
+    """As for those that options tell; once for each result if only a run tells their sizes."""
+    sizes = _given(inputs, 2).known
+    return _count(outputs[0]) * (1 if sizes is None else prod(sizes.reshape(-1).tolist()))
+
+
 def _pooling(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
     """y k of a maximum, k the positions of the window, padding too; y (k + 1) of a mean; y (2 k + 2) of the root of the
     mean square; y more for an activation."""
@@ -362,6 +368,7 @@ RULES: Mapping[type[object], Rule] = {
     recurrent.Svdf: _svdf,
     pool.Pool: _pooling,
     reduce_window.SlidingReduction: _windows,
+    reduce_window.ReduceWindow: _windows_of_inputs,
     reduce.Reduction: _per_element(1, "each element is combined with the others"),
     reduce.Mean: _mean,
     reduce.Arg: _per_element(1, "a comparison"),

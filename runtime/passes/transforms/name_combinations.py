@@ -9,10 +9,17 @@ from typing import Any
 
 from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Activation
+from circlet.runtime.ir.types import INTEGERS, Activation
 from circlet.runtime.ops import comparison, elementwise
 from circlet.runtime.ops.elements import Combine
-from circlet.runtime.ops.reduce_window import Combination, CombineWindow, SlidingReduction, StablehloReduceWindow
+from circlet.runtime.ops.reduce_window import (
+    COMBINATIONS,
+    Combination,
+    CombineWindow,
+    ReduceWindow,
+    SlidingReduction,
+    StablehloReduceWindow,
+)
 from circlet.runtime.ops.scatter import ScatterWindows, StablehloScatter, WindowScattering
 from circlet.runtime.passes.transforms.rewrite import rewrite_operators, rewrite_subgraphs
 from circlet.runtime.records import replace
@@ -44,12 +51,14 @@ _UPDATES: Mapping[type[Op], Combine] = {
 
 def name_combinations(model: Model) -> Model:
     """Replaces each STABLEHLO_REDUCE_WINDOW and STABLEHLO_SCATTER whose subgraph is one known operator, or gives the
-    update; others stay, and are refused."""
-    return rewrite_subgraphs(model, lambda subgraph: rewrite_operators(subgraph, partial(_named, model)))
+    update, and each REDUCE_WINDOW of constant windows; others stay, and are refused."""
+    return rewrite_subgraphs(model, lambda subgraph: rewrite_operators(subgraph, partial(_named, model, subgraph)))
 
 
-def _named(model: Model, operator: Operator) -> Operator:
+def _named(model: Model, subgraph: Subgraph, operator: Operator) -> Operator:
     op = operator.op
+    if isinstance(op, ReduceWindow):
+        return _of_constants(op, subgraph, operator)
     if isinstance(op, StablehloReduceWindow):
         found = _combination(model.subgraphs[op.body_subgraph_index])
         named: Op | None = None if found is None else CombineWindow(**_options(op, SlidingReduction), combination=found)
@@ -59,6 +68,16 @@ def _named(model: Model, operator: Operator) -> Operator:
     else:
         return operator
     return operator if named is None else replace(operator, op=named, version=1)
+
+
+def _of_constants(op: ReduceWindow, subgraph: Subgraph, operator: Operator) -> Operator:
+    """A REDUCE_WINDOW as a sliding reduction that reads no windows, if these are constants."""
+    tensors = [subgraph.tensors[each] for each in operator.inputs[2:]]
+    windows = [each.data for each in tensors if each.data is not None and each.data.size and each.dtype in INTEGERS]
+    combination = COMBINATIONS.get(op.reduce_function)
+    if combination is None or len(windows) < len(tensors):
+        return operator
+    return replace(operator, op=op.sliding(windows, combination), inputs=operator.inputs[:2], version=1)
 
 
 def _options(op: Op, base: type[Op]) -> dict[str, Any]:
