@@ -207,7 +207,9 @@ class Generalizer:
         symbols = {place: equal[number].of(scope) if number in equal else scope.symbol(number)
                    for number, place in enumerate(opened)}
         if self._says_one(index, opened):
-            _ = sum(symbols.values()) == len(symbols)  # assumed not to be so: code for that is made alone
+            beyond = (each - 1 for each in symbols.values())
+            parts = (each * each if number in premises.empty else each for number, each in enumerate(beyond))
+            _ = sum(parts) == 0  # assumed not to be so: code for that is made alone
         given = tuple(tuple(symbols.get((position, axis), size) for axis, size in enumerate(shape))
                       for position, shape in enumerate(shapes))
         try:
