@@ -31,6 +31,11 @@ def is_empty(first: int, last: int, stride: int) -> bool:
     return first >= last
 
 
+def steps(first: int, last: int, stride: int) -> int:
+    """The length of `range(first, last, stride)` where it is not empty."""
+    return -((first - last) // stride)
+
+
 def is_promised(position: Length | int, dim: Length | int) -> bool:
     """Whether a position that only a run tells is taken to lie on an axis: one that changes from turn to turn of a
     loop, such as of how many tokens, on an axis that does not change, as of a table of positions, or a number on any

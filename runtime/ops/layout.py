@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 
 from circlet.runtime.ir.length import is_late
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
-from circlet.runtime.ir.position import clamped, is_empty, limited
+from circlet.runtime.ir.position import clamped, is_empty, limited, steps
 from circlet.runtime.ir.types import Activation, DType, Shape
 from circlet.runtime.ops.operands import agreed_shape, expect_rank, is_made_of, normalize_axis, replaced, scalar, vector
 from circlet.runtime.ops.registry import operator
@@ -238,11 +238,6 @@ class StridedSlice(Op):
         if self.offset and not 0 <= first + (steps(first, last, stride) - 1) * stride < dim:
             raise ShapeError(f"offset {end} from {first} on leaves an axis of size {dim}")
         return slice(first, last if last >= 0 else None, stride)
-
-
-def steps(first: int, last: int, stride: int) -> int:
-    """The length of `range(first, last, stride)` where it is not empty."""
-    return -((first - last) // stride)
 
 
 @operator
