@@ -125,7 +125,7 @@ def kept(session: circlet.Session) -> int:
 
 
 @pytest.mark.parametrize("weights", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("rows", [(1,), (16,), (17,), (-1, 1, 3, 7, 40)], ids=str)
+@pytest.mark.parametrize("rows", [(1,), (4,), (5,), (-1, 1, 3, 7, 40)], ids=str)
 def test_results_have_the_bits_of_the_weights(weights: Weights, rows: tuple[int, ...]) -> None:
     """Integers are kept where few rows, or an open number of them, are multiplied."""
     one, other = (circlet.Session(layers(weights, made, rows[0]), "native") for made in (weights.made, weights.known))
@@ -134,8 +134,8 @@ def test_results_have_the_bits_of_the_weights(weights: Weights, rows: tuple[int,
         (found,), (wanted,) = (each.invoke(0, [x]) for each in (one, other))
         np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
     part = kept(one) / kept(other)
-    assert part <= (1.0 if rows == (17,) else weights.kept)
-    assert part > 0.9 or rows != (17,)
+    assert part <= (1.0 if rows == (5,) else weights.kept)
+    assert part > 0.9 or rows != (5,)
 
 
 def test_layers_that_are_alike_have_integers_of_their_own() -> None:

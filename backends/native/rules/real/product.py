@@ -46,11 +46,11 @@ _MANY_PANELS = 16
 """Panels that make up for a copy of the rows. Where it was introduced, products of depth 1024 lost a tenth against
 those of depth 1040; on one AVX-512 processor with 12 places for each such line, a copy costs up to 2 % with this many
 panels, 8 % with 4."""
-_FEW_ROWS = 16
-"""Rows for which a right factor whose numbers float16 has is kept so, or as integers if it is made of them. On AVX-512,
-a decoder of 25 million weights that are halves takes 0.4, 0.35, 0.64 and 0.97 of the time with 1, 2, 4 and 8 rows, as
-much with 16 and 64, and 1.015 with 256; convolutions of 36864 rows, whose factors fit into the cache, take 1.025. Of
-bytes it takes 0.49, 0.45, 0.67 and 1.05, and between 0.99 and 1.02 with 16 and more."""
+_FEW_OF_HALVES, _FEW_OF_INTEGERS = 16, 4
+"""Rows for which a right factor whose numbers float16 has is kept so, and one that is made of integers as these. On
+AVX-512, a decoder of 25 million weights that are halves takes 0.4, 0.35, 0.64 and 0.97 of the time with 1, 2, 4 and 8
+rows, as much with 16 and 64, and 1.015 with 256; convolutions of 36864 rows, whose factors fit into the cache, take
+1.025. Of bytes it takes 0.49, 0.45, 0.67, 1.05 to 1.1, 1.05, and between 0.99 and 1.02 with more."""
 _HALVES, _OPEN_HALVES = 1 << 16, 1 << 18
 """Bytes, as float32, from which on it is, and where the number of rows is open: below they fit into the cache."""
 CLAMPS = frozenset({Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1})
@@ -112,20 +112,20 @@ class FloatProduct:
 
     def _are_halves(self, source: Array) -> bool:
         """Whether a constant right factor is kept as float16."""
-        return self._is_read(source) and self._node.function.are_halves(source)
+        return self._is_read(source, _FEW_OF_HALVES) and self._node.function.are_halves(source)
 
-    def _is_read(self, source: Array) -> bool:
-        """Whether a constant right factor is read about once for each time it is needed, and does not fit into the
-        cache, on a processor that widens numbers fast: with SSE2 alone bytes take 1.5 times as long."""
+    def _is_read(self, source: Array, few: int) -> bool:
+        """Whether a constant right factor is read about once for each time it is needed, by few rows, and does not fit
+        into the cache, on a processor that widens numbers fast: with SSE2 alone bytes take 1.5 times as long."""
         rows, target = self.plan.rows, self._e.target
         least = _OPEN_HALVES if is_length(rows) else _HALVES
-        is_often = is_length(rows) or rows <= _FEW_ROWS
+        is_often = is_length(rows) or rows <= few
         return target.goal is Goal.HERE and target.has_halves and is_often and source.nbytes >= least
 
     def _scaled(self, source: Array, is_transposed: bool) -> Panels | None:
         """A constant right factor that is kept as the integers which it is made of; None if it is not."""
         plan, function = self.plan, self._node.function
-        found = function.compressed(source) if self._is_read(source) else None
+        found = function.compressed(source) if self._is_read(source, _FEW_OF_INTEGERS) else None
         stored = None if found is None else scaled.kept(found, is_transposed, plan.lanes)
         if stored is None:
             return None
