@@ -39,6 +39,7 @@ from circlet.runtime.ops.controlflow import (
 )
 from circlet.runtime.ops.variable import AssignVariable, VarHandle
 from circlet.runtime.passes.analyses.elide_copies import LoopPlan, Site, given
+from circlet.runtime.passes.analyses.growing import passing_lengths
 from circlet.runtime.passes.analyses.rotation import Cycle
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
@@ -305,6 +306,8 @@ class _LoopLowering:
         self._lengths = {size: (k, axis) for k, value in enumerate(carried) for axis, size in enumerate(self._shapes[k])
                          if may_differ(size, value.shape[axis])}
         """Those that change from turn to turn, with a value and an axis that has it."""
+        self._passing = passing_lengths(o.subgraphs.executors.model, o.spec.index, o.number, self._shapes)
+        """Those that may be less than is taken for granted where the loop ends."""
 
     def lower(self) -> Sequence[Value]:
         """The loop, with its lines in the outline; gives the final values."""
@@ -365,6 +368,8 @@ class _LoopLowering:
             with (function.times.turn(), function.looping(), subgraphs.in_loop(),
                   function.indented(f"turn @{self._op.body_subgraph_index}")):
                 function.turn(self._o.place)
+                for size in filter(self._passing.__contains__, self._lengths):
+                    function.expect_capacity(turn.lengths[size], bound(size), lowest(size))
                 homes = [turn.places[self._plan.rotation.buffer(k, 1)] for k in range(len(turn.state))]
                 results = subgraphs.invoke(self._op.body_subgraph_index, turn.state, homes, self._plan.destroyable,
                                            self._shapes, is_turn=True)
@@ -390,7 +395,8 @@ class _LoopLowering:
         for one, or it is less than was taken for granted."""
         found = {size: self._o.function.e.number(shapes[k][axis]) for size, (k, axis) in self._lengths.items()}
         for size, value in found.items():
-            is_taken = lowest(size) > lowest(shapes[self._lengths[size][0]][self._lengths[size][1]])
+            k, axis = self._lengths[size]
+            is_taken = size not in self._passing and lowest(size) > lowest(shapes[k][axis])
             self._o.function.expect_capacity(value, bound(size), lowest(size) if is_taken else None)
         return found
 

@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
-from circlet.runtime.ir.length import Scope, bound, may_be_less
+from circlet.runtime.ir.length import Scope, bound, computed_number, is_length, may_be_less, terms_of
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.terms import hangs_on
 from circlet.runtime.ir.types import Shape
+from circlet.runtime.ops.controlflow import Invoke, PreTestedLoop
 
 _Axis: TypeAlias = tuple[int, int]
 """A carried value and one of its axes."""
@@ -56,7 +59,7 @@ def _found(initial: Shapes, scope: Scope, turn: Turn, limits: list[int], lasts: 
         turn: what a turn makes of shapes.
         limits: for how long lengths there is room, as far as that has a number; there may be added to them.
         lasts: whether lengths are taken to be at least as long as they begin.
-        least: what they are taken to be at the least otherwise.
+        least: what they are taken to be at the least otherwise, where they do not begin with less.
     """
     groups: dict[_Axis, int] = {}
     while True:
@@ -95,6 +98,42 @@ def _with_lengths(initial: Shapes, groups: Mapping[_Axis, int], scope: Scope, li
     """The shapes with a length for each group of axes, at most as long as one of the limits, to which may be added."""
     begins = {number: initial[k][axis] for (k, axis), number in groups.items()}
     limits += [scope.capacity() for _ in range(len(begins) - len(limits))]
-    lengths = [scope.carried(limits[number], begins[number] if lasts else None, least) for number in range(len(begins))]
+    at_least = {number: least if is_length(begin) or begin >= least else 0 for number, begin in begins.items()}
+    lengths = [scope.carried(limits[number], begins[number] if lasts else None, at_least[number])
+               for number in range(len(begins))]
     return tuple(tuple(lengths[groups[k, axis]] if (k, axis) in groups else size for axis, size in enumerate(shape))
                  for k, shape in enumerate(initial))
+
+
+def passing_lengths(model: Model, index: int, number: int, shapes: tuple[Shape, ...]) -> frozenset[int]:
+    """The lengths that a loop computes, of values that neither its condition nor anything after it reads.
+
+    Args:
+        model: has the loop.
+        index: the subgraph that has it.
+        number: its operator.
+        shapes: of the carried values in any turn.
+    """
+    operator = model.subgraphs[index].operators[number]
+    assert isinstance(operator.op, PreTestedLoop)
+    condition = model.subgraphs[operator.op.cond_subgraph_index]
+    asked = {*condition.outputs, *(each for inner in condition.operators for each in inner.inputs)}
+    seen = [size for k, shape in enumerate(shapes) for size in shape
+            if condition.inputs[k] in asked or _is_used(model, index, operator.outputs[k])]
+    found = {size: computed_number(size) for shape in shapes for size in shape}
+    return frozenset(size for size, length in found.items() if length is not None and not any(
+        hangs_on(terms_of(each), length) for each in seen))
+
+
+def _is_used(model: Model, index: int, tensor: int) -> bool:
+    """Whether something reads a tensor, be it where a call gives it on."""
+    subgraph = model.subgraphs[index]
+    if any(tensor in each.inputs for each in subgraph.operators):
+        return True
+    if tensor not in subgraph.outputs:
+        return False
+    places = [position for position, each in enumerate(subgraph.outputs) if each == tensor]
+    callers = [(caller, each) for caller, other in enumerate(model.subgraphs) for each in other.operators
+               if index in each.op.callees()]
+    return not callers or any(not isinstance(each.op, Invoke) or _is_used(model, caller, each.outputs[position])
+                              for caller, each in callers for position in places)
