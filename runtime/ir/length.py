@@ -443,7 +443,10 @@ def assumed(number: Length | int) -> int:
 def may_be_less(one: Length | int, other: Length | int) -> bool:
     """Whether the first integer is less than the other one for some lengths; nothing is assumed of them."""
     difference: Length | int = one - other
-    return least(difference.terms) < 0 if isinstance(difference, Length) else difference < 0
+    if not isinstance(difference, Length):
+        return difference < 0
+    terms = difference.terms
+    return (not has_computed(terms) and value_of(terms, difference.scope.lengths) < 0) or least(terms) < 0
 
 
 def lowest(number: Length | int) -> int:

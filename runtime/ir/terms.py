@@ -241,6 +241,8 @@ def sum_of(one: Terms, other: Terms) -> Terms:
     found = {atoms: factor for factor, atoms in one}
     for factor, atoms in other:
         found[atoms] = found.get(atoms, 0) + factor
+    if len(found) == len(one) or (len(found) == len(one) + 1 and other[-1][1] == () != one[-1][1]):
+        return tuple([(factor, atoms) for atoms, factor in found.items() if factor])  # in order, as numbers are last
     return _ordered(found)
 
 

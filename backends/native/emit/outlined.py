@@ -94,7 +94,7 @@ class Outlined:
     def _is_outer(self, value: ir.Value) -> bool:
         """Whether a value was computed elsewhere."""
         if isinstance(value, ir.Instruction):
-            return value.function is not self.function
+            return value.parent.parent is not self.function
         return isinstance(value, ir.Argument) and value.parent is not self.function
 
     def _brought(self, value: ir.Value) -> ir.Value:

@@ -66,11 +66,13 @@ def place_open(aliases: Aliases, roots: Iterable[int]) -> tuple[Mapping[int, Pla
     for root in sorted(roots, key=lambda each: (aliases.first_write(each), each)):
         first, size = aliases.first_write(root), bound(aliases.size(root))
         free = [each for each in slots if each.last < first]
-        slot = min(free, key=lambda each: abs(at_hand(each.size) - at_hand(size)), default=None)
+        now = at_hand(size)
+        slot = min(free, key=lambda each: abs(each.now - now), default=None)
         if slot is None:
             slot = _Slot()
             slots.append(slot)
         slot.size, slot.last = larger(slot.size, size), max(aliases.last_read(root), first)
+        slot.now = max(slot.now, now)
         taken[root] = slot, size
     top, offsets = 0, dict[_Slot, int]()
     for slot in slots:
@@ -84,6 +86,8 @@ class _Slot:
     """Memory of buffers of which one is in use at a time."""
 
     size: int = 0
+    now: int = 0
+    """The size at the lengths at hand."""
     last: int = -1
     """The last operator that uses it, so far."""
 

@@ -65,11 +65,17 @@ class _Writer:
 
     def typed(self, value: ir.Value) -> str:
         """A value after its type."""
-        return f"{self.kind(value.type)} {self.value(value)}"
+        kind = value.type
+        return f"{self._types.get(id(kind)) or self.kind(kind)} {self._values.get(id(value)) or self.value(value)}"
 
     def all_typed(self, values: Sequence[ir.Value]) -> str:
         """Values after their types."""
         return ", ".join([self.typed(each) for each in values])
+
+    def all(self, values: Sequence[ir.Value]) -> str:
+        """Values without their types."""
+        known = self._values
+        return ", ".join([known.get(id(each)) or self.value(each) for each in values])
 
     def _number(self) -> None:
         """Numbers results in the order in which they are written, as LLVM wants it of those without names."""
@@ -96,8 +102,7 @@ def _named(instruction: ir.Instruction) -> str:
 
 
 def _plain(w: _Writer, each: ir.Instruction) -> str:
-    operands = ", ".join([w.value(value) for value in each.operands])
-    return f"{_named(each)} {w.kind(each.operands[0].type)} {operands}"
+    return f"{_named(each)} {w.kind(each.operands[0].type)} {w.all(each.operands)}"
 
 
 def _typed(w: _Writer, each: ir.Instruction) -> str:
