@@ -15,10 +15,12 @@ import circlet
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.text import to_text
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.unary import Sqrt
 from circlet.schema.files import dump_model
@@ -166,6 +168,43 @@ def test_whole_numbers_that_hang_on_the_last_bit_are_left_to_chance(monkeypatch:
     assert judge(truncated(4))["undecided"] > 0
     with pytest.raises(Finding, match=r"first np.int32\(2\) and np.int32\(1\)"):
         judge(truncated(2))
+
+
+def combined(op: Op, *numbers: float) -> Subject:
+    """An operator on a row of numbers and itself."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", np.float32, (1, len(numbers)))
+    main.output(main.apply(op, x, x))
+    return Subject("flatbuffer", dump_model(b.build(), "tflite"), None, (), 1, Checks(native=True),
+                   given=(0, (np.array([numbers], np.float32),)))
+
+
+def test_sums_that_overflow_in_one_order_are_left_to_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a square overflows, a sum of squares may be anything that is not finite; other operators add nothing up."""
+    invoke = Session.invoke
+
+    def wrong(self: Session, index: int, arrays: Any, listener: Any = None) -> Any:
+        results = invoke(self, index, arrays, listener)
+        is_huge = (np.abs(arrays[0][np.isfinite(arrays[0])]) > 1e20).any()
+        return [each * np.nan for each in results] if "native" in self.backend_of(0) and is_huge else results
+
+    monkeypatch.setattr(Session, "invoke", wrong)
+    assert judge(combined(FullyConnected(), np.inf, 1e30))["undecided"] > 0
+    with pytest.raises(Finding, match=r"inf.*nan"):
+        judge(combined(Add(), np.inf, 1e30))
+
+
+def test_a_sum_that_is_wrong_of_modest_numbers_too_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    invoke = Session.invoke
+
+    def wrong(self: Session, index: int, arrays: Any, listener: Any = None) -> Any:
+        results = invoke(self, index, arrays, listener)
+        return [each * np.nan for each in results] if "native" in self.backend_of(0) else results
+
+    monkeypatch.setattr(Session, "invoke", wrong)
+    with pytest.raises(Finding, match=r"inf.*nan"):
+        judge(combined(FullyConnected(), np.inf, 1e30))
 
 
 def test_a_failure_of_one_backend_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
