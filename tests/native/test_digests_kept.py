@@ -140,4 +140,5 @@ def test_weights_beside_a_model_are_known_with_it(digested: list[int]) -> None:
     assert digested == [40_000, 40_000]
     assert known._name
     assert not FileProvenance(both[0], "", (), (), both[1], (status, None))._name, "one of them may change"
+    assert not FileProvenance(both[0], "", (), (), both[1])._name, "nothing is known of them"
     assert not FileProvenance(both[0], "", (), (), statuses=(status,))._name, "it is digested sooner"

@@ -43,10 +43,10 @@ class FileProvenance(Provenance):
     @cached_property
     def _name(self) -> str:
         """What the digest is kept under, by what the system tells such files by; empty where it is not."""
-        if self.content.nbytes + self.weights.nbytes < _MANY or not all(self.statuses):
+        size, statuses = self.content.nbytes + self.weights.nbytes, [each for each in self.statuses if each is not None]
+        if size < _MANY or not statuses or len(statuses) < len(self.statuses):
             return ""
-        known = [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns)
-                 for each in self.statuses if each is not None]
+        known = [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in statuses]
         return blake2b(b"files" + repr(known).encode()).hexdigest()
 
     @cached_property
