@@ -104,10 +104,11 @@ class ListAppend(ListOp):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape, added = args[0].shape, self.slice(args[1].shape)
-        if len(shape) == len(added) and not is_length(shape[self.axis]) and shape[self.axis] == 0:
+        is_alike = self.axis < len(shape) == len(added)
+        if is_alike and not is_length(shape[self.axis]) and shape[self.axis] == 0:
             return (added,)
-        found = agreed_shape(shape, replaced(added, self.axis, shape[self.axis]))
-        if found is None or len(shape) != len(added):
+        found = agreed_shape(shape, replaced(added, self.axis, shape[self.axis])) if is_alike else None
+        if found is None:
             raise ShapeError(f"cannot append an element of shape {args[1].shape} to a list of shape {shape} along axis "
                              f"{self.axis}")
         return (replaced(found, self.axis, shape[self.axis] + added[self.axis]),)

@@ -28,6 +28,7 @@ CASES = [
     Case("first", ListAppend(1), [np.zeros((0, 0, 3), np.float32), X], [X]),
     Case("other shape", ListAppend(1, True), [X, ROW[:1, :2]], [X], error="cannot append an element of shape"),
     Case("other rank", ListAppend(1), [X, ROW], [X], error="cannot append an element of shape"),
+    Case("an axis that the list has not", ListAppend(2), [ROW, X], [ROW], error="cannot append an element of shape"),
     Case("even", ListEnds(1), [X, T(np.array(2, I64), constant=True)], [np.array([2, 4], I64)]),
     Case("uneven", ListEnds(1), [X, T(np.array(3, I64), constant=True)], [np.array([3, 4], I64)]),
     Case("long", ListEnds(-2), [X, T(np.array(9, I64), constant=True)], [np.array([4], I64)]),
