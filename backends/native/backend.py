@@ -282,7 +282,7 @@ class NativeBackend:
         return self._functions[key]
 
     def _expect_served(self, apart: str, span: Span) -> None:
-        """Raises `ToldApart` where it was found before that a function for any lengths is not for some of 1."""
+        """Raises `ToldApart` where it was found before that a function for any lengths is not for some of 0 or 1."""
         lengths = span.spec.lengths
         numbers = [each for each in told_apart(apart) if each < len(lengths) and lengths[each] <= 1]
         if numbers and not self._options.keep_text:

@@ -67,8 +67,9 @@ class _Scope:
     index: int
     subgraph: Subgraph
     known_tensors: frozenset[int]
+    """By number, those that were checked before."""
     known_operators: frozenset[int]
-    """As `_parts_of` has them."""
+    """The same of operators, by `id`."""
     origin: dict[int, int | str] = field(default_factory=dict)
     """What gives a tensor its value, so that nothing else may: an operator's index, or what it is if not a result."""
     readable: set[int] = field(default_factory=set)

@@ -17,6 +17,7 @@ from io import FileIO
 from pathlib import Path
 
 from circlet.backends.native.load.folder import Folder, finished, opened
+from circlet.runtime.digests import blake2b
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass
 
@@ -31,6 +32,8 @@ ABANDONED = 3600
 """Seconds after which nobody works on an unfinished entry any more: a choice, far beyond what writing takes."""
 UNIT = ".o"
 """What the name of an entry ends by that is a part of functions; see `units.py`."""
+_DIGEST = 32
+"""Bytes of the digest that checked entries end by; it tells of damage, not of forgery."""
 _KEY = rf"[0-9a-f]{{64}}(\{UNIT})?"
 """The pattern of entries' names: a digest in hexadecimal digits."""
 
@@ -107,6 +110,25 @@ def write(key: str, parts: Sequence[bytes | memoryview]) -> bool:
     except OSError:
         return False
     return True
+
+
+def write_checked(key: str, content: bytes) -> bool:
+    """As `write`, with a digest behind the content."""
+    return write(key, (content, blake2b(content).digest()))
+
+
+def read_checked(key: str) -> bytes | None:
+    """The content of an entry of `write_checked`; None if there is none, or it is damaged."""
+    file = find(key)
+    if file is None:
+        return None
+    try:
+        with file:
+            whole = file.read()
+    except OSError:
+        return None
+    content = whole[:-_DIGEST]
+    return content if blake2b(content).digest() == whole[-_DIGEST:] else None
 
 
 def entries() -> list[Entry]:

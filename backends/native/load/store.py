@@ -21,13 +21,9 @@ from circlet.backends.native.load.library import (
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.load.sealed import Sealed
 from circlet.backends.platform import Feature, current
-from circlet.runtime.digests import blake2b
 from circlet.runtime.ir.types import Array
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass, replace
-
-DIGEST_SIZE = 32
-"""Bytes of the digest that numbers end by; it tells of damage, not of forgery."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,19 +87,12 @@ def keep(key: str, artifact: Artifact) -> Function:
 
 def told_apart(key: str) -> tuple[int, ...]:
     """The numbers of lengths that are kept under a name; none if there are none, or they are damaged."""
-    file = cache.find(key)
-    if file is None:
-        return ()
-    with file:
-        content = file.read()
-    text, digest = content[:-DIGEST_SIZE], content[-DIGEST_SIZE:]
-    return tuple(map(int, text.split())) if blake2b(text).digest() == digest else ()
+    return tuple(map(int, (cache.read_checked(key) or b"").split()))
 
 
 def keep_told_apart(key: str, numbers: Sequence[int]) -> None:
     """Keeps numbers of lengths under a name, if there is room."""
-    text = " ".join(map(str, numbers)).encode()
-    cache.write(key, (text, blake2b(text).digest()))
+    cache.write_checked(key, " ".join(map(str, numbers)).encode())
 
 
 def _sharable(artifact: Artifact) -> Artifact:

@@ -10,12 +10,9 @@ from collections.abc import Callable
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.fingerprint import digest
 from circlet.backends.native.lower.pieces import Piece
-from circlet.runtime.digests import blake2b
 from circlet.runtime.records import dataclass
 
 _DIGITS = re.compile("_[0-9a-f]{24}$")
-_DIGEST = 32
-"""Bytes of the digest that a file ends by; it tells of damage, not of forgery."""
 
 
 @dataclass(frozen=True)
@@ -41,24 +38,10 @@ def kept(piece: Piece, maker: bytes, make: Callable[[], bytes], heard: Callable[
     longer than the versions of circlet that write the same pieces."""
     begin = time.perf_counter()
     name = digest(maker, piece.passes.value, piece.text).hex() + cache.UNIT
-    found = read = _read(name)
+    found = read = cache.read_checked(name)
     if found is None:
         found = make()
-        cache.write(name, (found, blake2b(found).digest()))
+        cache.write_checked(name, found)
     if heard is not None:
         heard(Unit(piece.name, time.perf_counter() - begin, read is not None))
     return found
-
-
-def _read(name: str) -> bytes | None:
-    """The object file of a name; None if there is none, or it was damaged."""
-    file = cache.find(name)
-    if file is None:
-        return None
-    try:
-        with file:
-            content = file.read()
-    except OSError:
-        return None
-    code = content[:-_DIGEST]
-    return code if blake2b(code).digest() == content[-_DIGEST:] else None

@@ -37,8 +37,7 @@ class FileProvenance(Provenance):
     def keep_digest(self) -> None:
         """Keeps the digest, if there is room, and one to keep that is not there yet."""
         if self._name and self._kept is None:
-            known = self._checksum + self.digest
-            cache.write(self._name, (known, blake2b(known).digest()))
+            cache.write_checked(self._name, self._checksum + self.digest)
 
     @cached_property
     def _name(self) -> str:
@@ -56,13 +55,8 @@ class FileProvenance(Provenance):
     @cached_property
     def _kept(self) -> bytes | None:
         """The digest that is kept."""
-        file = cache.find(self._name) if self._name else None
-        if file is None:
-            return None
-        with file:
-            content = file.read()
-        known, digest = content[:-_SIZE], content[-_SIZE:]
-        return known[_SIZE:] if blake2b(known).digest() == digest and known[:_SIZE] == self._checksum else None
+        known = cache.read_checked(self._name) if self._name else None
+        return known[_SIZE:] if known is not None and known[:_SIZE] == self._checksum else None
 
 
 def plan_key(provenance: Provenance) -> str:
