@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -133,6 +134,18 @@ def test_what_is_used_stays_longest(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cache, "LARGEST", 2000)
     cache.write(KEYS[1], [bytes(1000)])
     assert {each.key for each in cache.entries()} == {KEYS[0], KEYS[1]}
+
+
+def test_uses_are_noted_once_in_a_while(folder: Path) -> None:
+    cache.write(KEYS[0], [b"x"])
+    now = time.time()
+    noted = []
+    for age in (0, cache.LATELY // 2, 2 * cache.LATELY, -2 * cache.LATELY):
+        os.utime(folder / KEYS[0], (now - age, now - age))
+        before = (folder / KEYS[0]).stat().st_mtime
+        content(KEYS[0])
+        noted.append((folder / KEYS[0]).stat().st_mtime != before)
+    assert noted == [False, False, True, True]
 
 
 def test_what_was_begun_long_ago_is_deleted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

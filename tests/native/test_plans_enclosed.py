@@ -1,4 +1,4 @@
-"""Plans that hold their only function, where that is small."""
+"""Plans that hold a function, where that is small."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.backends.native.load import sealed
 from circlet.backends.native.load.library import MappedLibrary, Mapping, SharedLibrary
+from circlet.backends.native.load.store import stored
 from circlet.backends.native.plans import planning
 from circlet.backends.native.plans.key import MARK, plan_key
 from circlet.backends.native.plans.prepared import find
@@ -23,6 +25,7 @@ from circlet.schema.files import dump_model
 from tests.native.test_plans import forbid_reading, is_prepared
 from tests.native.test_visible import SHARED
 
+WIDE = np.random.default_rng(3).normal(size=(32, 64)).astype(np.float32)
 WEIGHTS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 TURNED = np.arange(15, dtype=np.float32).reshape(3, 5)
 GIVEN = np.random.default_rng(1).normal(size=(3, 3)).astype(np.float32)
@@ -87,6 +90,45 @@ def test_the_loader_of_the_system_is_asked_where_files_are_not_executed(
         kinds.append(type(found.function.library))
         np.testing.assert_array_equal(run(circlet.Session(content, "native")), expected)
     assert kinds == [MappedLibrary, SharedLibrary]
+
+
+@SHARED
+def test_of_several_functions_that_for_any_lengths_is_held(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row is another function's, which is looked for elsewhere; both are found with the plan."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1, 64))
+    main.output(main.apply(FullyConnected(), x, main.constant(WIDE)))
+    content = dump_model(b.build(), "tflite")
+    given = [np.random.default_rng(2).normal(size=(rows, 64)).astype(np.float32) for rows in (1, 7)]
+    expected = [circlet.Session(content, "native").invoke(0, [each])[0] for each in given]
+    forbid_reading(monkeypatch)
+    found = find(plan_key(Provenance(memoryview(content), "", (), ())))
+    assert found is not None
+    assert found.function is not None
+    (opened,) = [each for each in found.plan.planned if each.layout is None]
+    assert [each.layout is None for each in found.plan.planned] == [False, True]
+    assert found.function.key == opened.stages[0].key
+    session = circlet.Session(content, "native")
+    for each, result in zip(given, expected, strict=True):
+        np.testing.assert_array_equal(session.invoke(0, [each])[0], result)
+    assert is_prepared(session)
+
+
+@SHARED
+def test_code_of_large_files_is_mapped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "ENCLOSED", 1000)
+    content = layers(-1)
+    expected = run(circlet.Session(content, "native"))
+    monkeypatch.setattr(sealed, "_MAPPED", 1000)
+    found = find(plan_key(Provenance(memoryview(content), "", (), ())))
+    assert found is not None
+    assert found.function is None
+    function = stored(found.plan.planned[0].stages[0].key)
+    assert function is not None
+    assert isinstance(function.library, MappedLibrary)
+    forbid_reading(monkeypatch)
+    np.testing.assert_array_equal(run(circlet.Session(content, "native")), expected)
 
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.8, 0.99])

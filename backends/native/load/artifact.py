@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from io import FileIO
 from itertools import accumulate
 
+from circlet.backends.native.load.library import Mapping
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.load.sealed import seal, shared, unseal
 from circlet.runtime.ir.types import Array
@@ -21,6 +22,8 @@ class Artifact:
     manifest: Manifest
     constants: Array
     """Bytes; begins on a cache line."""
+    mapping: Mapping | None = None
+    """The whole file that it was read from, if it is mapped."""
 
 
 _MARK = b"circletA"
@@ -43,7 +46,7 @@ def load(file: FileIO, held: Array | None = None) -> Artifact | None:
     if not manifest.pieces or sum(manifest.pieces) != sealed.content.size:
         return None
     code = _cut(sealed.content.tobytes(), manifest.pieces)
-    return Artifact(code, manifest, shared(sealed.constants, sealed.checksum))
+    return Artifact(code, manifest, shared(sealed.constants, sealed.checksum), sealed.mapping)
 
 
 def _cut(code: bytes, sizes: Sequence[int]) -> tuple[bytes, ...]:

@@ -30,6 +30,8 @@ LOOK = LARGEST >> 6
 at some of the entries, each as likely as it is large. A choice: it may hold some 2 % too much."""
 ABANDONED = 3600
 """Seconds after which nobody works on an unfinished entry any more: a choice, far beyond what writing takes."""
+LATELY = 60
+"""Seconds within which an entry counts as used at one time, as noting it takes longer than finding it: a choice."""
 UNIT = ".o"
 """What the name of an entry ends by that is a part of functions; see `units.py`."""
 _DIGEST = 32
@@ -45,7 +47,7 @@ class Entry:
     Attributes:
         key: the name of the file, 64 hexadecimal digits; then `UNIT` if it is an object file.
         size: bytes of the file.
-        used: when it was read last, or written, in seconds since the epoch.
+        used: when it was read last, or written, within `LATELY`, in seconds since the epoch.
     """
 
     key: str
@@ -89,10 +91,16 @@ def find(key: str) -> FileIO | None:
             file = None if found is None else found.open(key, LARGEST)
     except OSError:
         return None
-    if file is not None and os.utime in os.supports_fd:
-        with suppress(OSError):  # the folder may be read-only
-            os.utime(file.fileno())
+    if file is not None:
+        _note_use(file.fileno())
     return file
+
+
+def _note_use(descriptor: int) -> None:
+    """Has an opened entry be one that was used just now, if that was not known of late."""
+    if os.utime in os.supports_fd and abs(time.time() - os.fstat(descriptor).st_mtime) > LATELY:
+        with suppress(OSError):  # the folder may be read-only
+            os.utime(descriptor)
 
 
 def write(key: str, parts: Sequence[bytes | memoryview]) -> bool:

@@ -69,7 +69,7 @@ class Host:
         answers = _answers(self._requests)
         next(answers)
         self._callback = _HOST_TYPE(answers.send)
-        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self.address = ctypes.c_void_p.from_buffer(self._callback).value or 0
         """Where native code calls it."""
 
     def take_error(self) -> BaseException | None:

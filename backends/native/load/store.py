@@ -14,6 +14,7 @@ from circlet.backends.native.load.library import (
     HEAD,
     Library,
     MappedLibrary,
+    Mapping,
     SharedLibrary,
     is_shared,
     is_visible,
@@ -61,14 +62,15 @@ def enclosed_function(key: str, sealed: Sealed, manifest: Manifest, constants: A
     the system runs none from there."""
     if not is_shared(sealed.content[:HEAD].tobytes()) or not current().has(Feature.SHARED_OBJECTS):
         return None
-    if sealed.mapping is not None:
+    return _shared(key, manifest, constants, file, sealed.mapping)
+
+
+def _shared(key: str, manifest: Manifest, constants: Array, file: FileIO, mapping: Mapping | None) -> Function | None:
+    """The function that a shared object is, with which a file begins: in the file's mapping, or, where that does not
+    do, as the system's loader loads it."""
+    if mapping is not None and not is_visible():
         with suppress(OSError):
-            return Function(key, MappedLibrary(sealed.mapping), manifest, constants)
-    return _shared(key, manifest, constants, file)
-
-
-def _shared(key: str, manifest: Manifest, constants: Array, file: FileIO) -> Function | None:
-    """The function that a shared object is, as the system's loader loads it."""
+            return Function(key, MappedLibrary(mapping), manifest, constants)
     try:
         return Function(key, SharedLibrary(file.fileno()), manifest, constants)
     except OSError:
@@ -121,7 +123,7 @@ def _loaded(key: str, file: FileIO, constants: Array | None) -> Function | None:
         return _in_memory(key, _sharable(artifact)) or _linked(key, artifact)
     if not current().has(Feature.SHARED_OBJECTS):
         return None
-    return _shared(key, artifact.manifest, artifact.constants, file)
+    return _shared(key, artifact.manifest, artifact.constants, file, artifact.mapping)
 
 
 def _in_memory(key: str, artifact: Artifact) -> Function | None:

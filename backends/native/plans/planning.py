@@ -240,10 +240,10 @@ class Planner:
 
 
 def keep(key: str, plan: Plan, constants: Array) -> None:
-    """Puts a plan on the disk, with constants, if there is room; with its function, if that is small and the only one,
-    so that one file is all that a process looks for."""
-    first, *others = dict.fromkeys(stage.key for each in plan.planned for stage in each.stages)
-    function = None if others else kept(first, ENCLOSED)
+    """Puts a plan on the disk, with constants, if there is room; with a function, if that is small, so that one file is
+    all that most processes look for."""
+    first = _first(plan)
+    function = kept(first, ENCLOSED)
     if function is None or not is_shared(function.code[0]):
         cache.write(key, seal(MARK, b"", constants, replace(plan, enclosed=None)))
         return
@@ -251,6 +251,12 @@ def keep(key: str, plan: Plan, constants: Array) -> None:
     whole = np.concatenate([function.constants, np.zeros(padded(size) - size, np.uint8), constants])
     enclosed = Enclosed(first, function.manifest, size, checksum(function.constants))
     cache.write(key, seal(MARK, function.code[0], whole, replace(plan, enclosed=enclosed)))
+
+
+def _first(plan: Plan) -> str:
+    """The function that a process is most likely to look for first: one for any lengths, if there is one."""
+    planned = min(plan.planned, key=lambda each: each.layout is not None)
+    return planned.stages[0].key
 
 
 def _code(layout: Layout, manifests: Sequence[Manifest]) -> bytes:
