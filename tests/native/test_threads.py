@@ -10,13 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import Timer
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pytest
 
 import circlet
 from circlet.backends.native.check.watched import are_checked
+from circlet.backends.native.load import team
 from circlet.backends.native.load.team import Team, Teams
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
@@ -35,6 +36,7 @@ from tests.ops.cases import q
 
 Made: TypeAlias = "tuple[Model, list[Array]]"
 """A model, and what it is given."""
+T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 TEAMS = 0 if are_checked() or not current().has(Feature.THREADS) else 1
 """How many a run takes: code that checks bounds shares no loops, so that it says which access was wrong."""
@@ -181,6 +183,34 @@ def test_more_threads_than_processors(taken: list[Team]) -> None:
     one, many = (native(model, count).invoke(0, given)[0].tobytes() for count in (1, 17))
     assert one == many
     assert len(taken) == TEAMS
+
+
+@pytest.mark.skipif(not TEAMS, reason="no loops are shared out here")
+def test_the_code_of_threads_is_soon_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All files are looked at once by an installation, which finds what another one of the same content compiled."""
+    notes: list[str] = []
+
+    def noted(name: str, made: Callable[[], T]) -> Callable[[], T]:
+        def make() -> T:
+            notes.append(name)
+            return made()
+
+        return make
+
+    model, given = real(network, SHAPE)
+    wanted, found = native(model, 1).invoke(0, given)[0].tobytes(), []
+    monkeypatch.setattr(team, "_compiled", noted("compiled", team._compiled))
+    monkeypatch.setattr(team, "toolchain", noted("files", lambda: "content"))
+    try:
+        for installation in (b"one", b"one", b"other", b"other"):
+            team._library.cache_clear()
+            monkeypatch.setattr(team, "installation", partial(bytes, installation))
+            assert native(model, 2).invoke(0, given)[0].tobytes() == wanted
+            found.append(tuple(notes))
+            notes.clear()
+    finally:
+        team._library.cache_clear()
+    assert found == [("files", "compiled"), (), ("files",), ()]
 
 
 def test_loops_keep_their_limits(taken: list[Team]) -> None:

@@ -11,10 +11,11 @@ from functools import lru_cache
 import numpy as np
 
 from circlet.backends.native.load.artifact import Artifact
-from circlet.backends.native.load.fingerprint import digest, toolchain
+from circlet.backends.native.load.cache import LARGEST
+from circlet.backends.native.load.fingerprint import digest, installation, toolchain
 from circlet.backends.native.load.library import Library
 from circlet.backends.native.load.manifest import Manifest
-from circlet.backends.native.load.store import keep, stored
+from circlet.backends.native.load.store import keep, kept, stored
 from circlet.backends.native.targets.machine import processors
 from circlet.backends.platform import Feature, current
 from circlet.runtime.exec.memory import allocate
@@ -26,6 +27,9 @@ _STOP = 3
 _SPIN_TIME = 200_000
 """Nanoseconds that a worker looks for work before it sleeps, 200 microseconds: as long as a program may take between
 two runs. A choice."""
+_HEAD, _SHARE = 768, 128
+"""Bytes of a team and of each participant in `%Team` of `workers.py`: multiples of 128, two cache lines, which some
+processors fetch together, so that words that different threads write are never in one pair."""
 _MOST = 256
 """Threads of a team; more help nobody: a choice, which bounds what a caller may ask for."""
 
@@ -33,12 +37,22 @@ _MOST = 256
 @lru_cache(1)
 def _library() -> Library:
     """The code of workers, from the disk or compiled."""
-    key = digest(toolchain(), "team").hex()
+    key = digest(installation(), "team").hex()
     return (stored(key) or keep(key, _made())).library
 
 
 def _made() -> Artifact:
-    """The code of workers, compiled."""
+    """The code of workers, from the disk, where an installation of the same content left it, or compiled."""
+    key = digest(toolchain(), "team").hex()
+    found = kept(key, LARGEST)
+    if found is None:
+        found = _compiled()
+        keep(key, found)
+    return found
+
+
+def _compiled() -> Artifact:
+    """The code of workers."""
     # LLVM takes its time to load: only where it is needed.
     with LOADING:
         from circlet.backends.native.load.llvm import host, object_code
@@ -55,10 +69,7 @@ class Team:
 
     def __init__(self, participants: int) -> None:
         self._library = _library()
-        with LOADING:
-            from circlet.backends.native.load.workers import team_bytes
-
-        self._memory = allocate((team_bytes(participants),), np.dtype(np.uint8))
+        self._memory = allocate((_HEAD + participants * _SHARE,), np.dtype(np.uint8))
         self._memory[:] = 0
         self._process = os.getpid()
         self.address: int = self._memory.ctypes.data

@@ -18,10 +18,6 @@ from circlet.backends.native.load.library import ENTRY
 if TYPE_CHECKING:
     from circlet.backends.native.targets.target import Target
 
-_HEAD, _SHARE = 768, 128
-"""Bytes of a team and of each participant in `%Team` below: multiples of 128, two cache lines, which some processors
-fetch together, so that words that different threads write are never in one pair."""
-
 _TEXT = Template("""
 target triple = "$triple"
 
@@ -317,15 +313,10 @@ done:
   ret void
 }
 """)
-"""The module, in LLVM's language; the types in it say what lies where."""
+"""The module, in LLVM's language; the types in it say what lies where, in as many bytes as `team.py` takes."""
 _PIECES = 4
 """How often a participant takes turns from its part of a loop, if nobody takes from it: a choice between even shares
 and atomic additions."""
-
-
-def team_bytes(participants: int) -> int:
-    """Of the memory of a team."""
-    return _HEAD + participants * _SHARE
 
 
 def team_module(target: Target, clock: int) -> str:
