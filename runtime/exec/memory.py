@@ -38,8 +38,8 @@ them to new memory: a choice."""
 WASTE = 4
 """How many times as much memory a large result may lie in: a choice."""
 _SLACK = 8
-"""One part of so many that there is more memory than a large result needs, as the next one may be a little longer: a
-choice. What is never touched takes no memory."""
+"""One part of so many that there is more memory than a large result needs, as the next one may be a little longer, and
+half as much more if that is little and runs have no limit: choices. What is never touched takes no memory."""
 _SHARE = 2
 """One part of the free memory of so many is for buffers; the rest is for results and for what numpy takes."""
 
@@ -111,6 +111,11 @@ class Room:
         """Bytes that they may take, as far as that was asked."""
         self._limit: int | None = None
         self._buffers: dict[int, ref[Array]] = {}
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the run may take no more than its caller says."""
+        return self._limit is not None
 
     def limit(self, most: int | None) -> None:
         """Begins a run that may take so many bytes, by default a share of what is free."""
@@ -246,7 +251,8 @@ class ResultMemory:
     def __init__(self, most: int, room: Room | None = None) -> None:
         """
         Args:
-            most: how many pieces may wait.
+            most: how many results there are. Twice as many pieces of memory that are about as large may wait, those of
+                a run and of the one before; lengths that change ask for some of each size.
             room: in which it counts while no caller has it.
         """
         self._most, self._room = most, room
@@ -268,10 +274,16 @@ class ResultMemory:
             if self._room is not None:
                 self._room.take_back(found)
             return found
-        if sizes:
-            del waiting[sizes.index(min(sizes))]
-        shape, dtype = (size + size // _SLACK,), np.dtype(np.uint8)
-        return allocate(shape, dtype) if self._room is None else self._room.allocate(shape, dtype)
+        smaller = [each for each in sizes if each < size]
+        if smaller:
+            del waiting[sizes.index(max(smaller))]
+        make = allocate if self._room is None else self._room.allocate
+        is_limited = self._room is not None and self._room.is_limited
+        try:
+            return make((size + max(size // _SLACK, 0 if is_limited else min(size // 2, _MOST_MORE)),),
+                        np.dtype(np.uint8))
+        except LimitError:
+            return make((size,), np.dtype(np.uint8))
 
     def give(self, memory: Array, result: Array) -> Array:
         """A result at the begin of memory that was taken, which is a caller's from here on."""
@@ -295,8 +307,13 @@ class ResultMemory:
 
     def _returned(self, key: int, memory: Array, _: ref[_Owner]) -> None:
         del self._held[key]
-        if len(self._waiting) < self._most:
+        if sum([_about(each) == _about(memory) for each in self._waiting]) < 2 * self._most:
             self._waiting.append(memory)
+
+
+def _about(memory: Array) -> int:
+    """How large a piece of memory is, to a factor of 2."""
+    return memory.nbytes.bit_length()
 
 
 def result_copiers(arrays: Iterable[Array]) -> tuple[Callable[[], Array], ...]:

@@ -57,24 +57,44 @@ def test_it_is_used_for_results_of_about_its_size(size: int, is_used: bool) -> N
     assert (found is waiting) is is_used
 
 
-def test_the_smallest_piece_is_used_that_fits_and_one_goes_if_none_does() -> None:
+def test_the_smallest_piece_is_used_that_fits_and_the_next_smaller_one_goes_if_none_does() -> None:
     memory = ResultMemory(3)
-    results = [_given(memory, size) for size in (SIZE, 2 * SIZE, 3 * SIZE)]
+    results = [_given(memory, size) for size in (SIZE, 2 * SIZE, 4 * SIZE, 64 * SIZE)]
+    results.clear()
+    one, two, _, most = waiting = sorted(memory._waiting, key=len)
+    assert memory.take(2 * SIZE) is two
+    for size in (8 * SIZE, SIZE // 8):
+        found = memory.take(size)
+        assert not any(found is each for each in waiting)
+        assert sorted(map(id, memory._waiting)) == sorted(map(id, (one, most)))
+
+
+def test_so_much_waits_of_each_size_as_two_runs_use() -> None:
+    memory = ResultMemory(2)
+    results = [_given(memory, size) for size in [SIZE] * 5 + [8 * SIZE]]
     begins = [each.ctypes.data for each in results]
     results.clear()
-    found = memory.take(2 * SIZE)
-    assert found.ctypes.data == begins[1]
-    assert memory.take(8 * SIZE).ctypes.data not in begins
-    assert [each.ctypes.data for each in memory._waiting] == [begins[2]]
-
-
-def test_no_more_waits_than_there_is_use_for() -> None:
-    memory = ResultMemory(2)
-    results = [_given(memory) for _ in range(5)]
-    begins = {each.ctypes.data for each in results}
-    results.clear()
-    assert len([each for each in [memory.take(SIZE) for _ in range(2)] if each.ctypes.data in begins]) == 2
+    assert len(memory._waiting) == 5
+    assert memory.take(8 * SIZE).ctypes.data == begins[-1]
+    assert len({memory.take(SIZE).ctypes.data for _ in range(4)} & set(begins)) == 4
     assert not memory._waiting
+
+
+def test_lengths_that_change_find_memory_that_was_there_before() -> None:
+    """Two results a run, which a caller has until the next one is over."""
+    memory, random, had, begins = ResultMemory(2), np.random.default_rng(0), [], []
+    for size in random.integers(1, 40, 400) * SIZE // 10:
+        had = [_given(memory, int(size)) for _ in range(2)]
+        begins += [each.ctypes.data for each in had]
+    assert len(set(begins[400:]) - set(begins[:400])) <= 4
+
+
+@pytest.mark.parametrize(("limit", "most"), [(None, SIZE + SIZE // 2), (2 * SIZE, SIZE + SIZE // 8),
+                                             (SIZE + SIZE // 16, SIZE)])
+def test_there_is_more_than_needed_if_there_is_room(limit: int | None, most: int) -> None:
+    room = Room()
+    room.limit(limit)
+    assert ResultMemory(1, room).take(SIZE).nbytes == most
 
 
 def test_it_counts_when_a_run_has_it() -> None:
