@@ -18,6 +18,7 @@ from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Carried
+from circlet.runtime.ops.matmul import BatchMatMul
 from circlet.runtime.ops.pad import PadV2
 from circlet.runtime.ops.pool import MaxPool2D
 from circlet.runtime.ops.quantize import Cast
@@ -151,6 +152,8 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "lift_variables": lambda: appending(is_computed=True),
     "pad_growth": lambda: growing(PADDED["doubles"]),
     "absorb_padding": lambda: _main(_surrounded),
+    "absorb_transposition": lambda: _main(lambda m, x: m.apply(
+        BatchMatMul(), x, m.apply(Transpose(), m.apply(Mul(), x, x), m.constant(np.array([1, 0]))))),
     "fuse_silu": lambda: _main(lambda m, x: m.apply(Mul(), x, m.apply(Logistic(), x))),
     "fuse_operators": lambda: _main(lambda m, x: m.apply(Add(), m.apply(Mul(), x, x), m.constant(np.float32(1)))),
     "inline_calls": _loop,

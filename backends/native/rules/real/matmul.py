@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 
 from llvmlite import ir
@@ -50,6 +51,12 @@ _WIDE = (DType.FLOAT64, DType.INT32, DType.INT64)
 def is_few(rows: int) -> bool:
     """Whether there are so few rows that a right factor stored column by column is read where it lies."""
     return not is_length(rows) and rows <= FEW_ROWS
+
+
+def _is_read_for_few(e: Emitter, op: BatchMatMul, rows: int) -> Truth:
+    """Whether a right factor that is stored column by column is read where it lies. Only a run tells where the number
+    of rows is open, as in decoders, whose first run has many and whose others have one."""
+    return op.adj_y and not op.adj_x and Whole(e, rows).compare("<=", FEW_ROWS)
 
 
 def _is_row_by_large(e: Emitter, plan: Plan) -> Truth:
@@ -111,10 +118,14 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     left, right = (node.function.pointer(each) for each in (x, y))
     matrices = prod(outer)
     work = matrices * plan.rows * plan.columns * plan.depth if is_length(matrices) or matrices >= _MANY else 0
+
+    def few_rows(index: Index) -> None:
+        multiply_few(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), None,
+                     product.put(sinks[0], outer=index))
+
     if is_few(plan.rows) and node.op.adj_y and not node.op.adj_x:
         with parallel_nest(e, outer, work) as index:
-            multiply_few(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), None,
-                         product.put(sinks[0], outer=index))
+            few_rows(index)
         return
     start = product.start(None)
     with parallel_nest(e, outer, work) as index:
@@ -133,7 +144,10 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
             panels = product.packed(other, product.reserve(), node.op.adj_y)
             multiply(e, plan, factor(rows), panels, start, result)
 
-        branch(e, not node.op.adj_y and _is_row_by_large(e, plan), one_row, by_tiles)
+        def many_rows() -> None:
+            branch(e, not node.op.adj_y and _is_row_by_large(e, plan), one_row, by_tiles)
+
+        branch(e, _is_read_for_few(e, node.op, plan.rows), partial(few_rows, index), many_rows)
 
 
 @nest(BatchMatMul, all_of(plain, only(_WIDE), only(_WIDE, 1)), frozenset({0, 1}), name=LOOPS)
