@@ -232,9 +232,18 @@ class SubgraphLowering:
                 for part, sign in parts:
                     each = number if sign > 0 else e.builder.neg(number)
                     each = each if len(parts) == 1 else e.intrinsic("smax", each, e.number(0))
-                    function.expect_capacity(each, bound(part), lowest(part))
+                    self._expect_told(each, part)
                     e.define(part, each)
 
+    def _expect_told(self, number: ir.Value, length: int) -> None:
+        """Leaves where a number is none that a length may be, or there is no room for it."""
+        function, e, least = self._function, self._function.e, lowest(length)
+        if least >= 0:
+            function.expect_capacity(number, bound(length), least)
+            return
+        b = e.builder
+        function.leave_where(b.or_(b.icmp_signed("<", number, e.number(least)),
+                                   b.icmp_signed(">", number, e.number(bound(length)))))
 
     def _expect_promised(self) -> None:
         """Leaves a run to a frame for any values where sizes are known by now that were taken to be equal, and are

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
+from itertools import chain
 from math import prod
 from operator import attrgetter
 from typing import TypeVar, cast
@@ -13,10 +14,11 @@ from typing import TypeVar, cast
 import numpy as np
 
 from circlet.runtime.ir.faults import FAULTS
-from circlet.runtime.ir.length import Scope, is_length, is_open, made, scope_of, terms_of
+from circlet.runtime.ir.length import Scope, computed_number, is_length, is_open, made, scope_of, terms_of
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
-from circlet.runtime.ir.op import Operand, Operands, Unknown
+from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
 from circlet.runtime.ir.ratio import EXACT
+from circlet.runtime.ir.terms import hangs_on
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.operands import has_gaps, typed
@@ -28,6 +30,9 @@ _CLIPPING = frozenset({"MAXIMUM", "REDUCE_MAX"})
 """Operators that have zero for what is negative, where zero is one of their numbers."""
 _MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "PACK", "RESHAPE", "SQUEEZE"})
 """Operators that have the numbers of their inputs."""
+MOST_CANCELLED = 1 << 30
+"""How far from 0 a number may be that cancels in the lengths that it is computed into: half of what an int32 holds, so
+that two of them are added exactly. A choice; a run of which one is further away is left to a frame for any values."""
 MOST_FOLLOWED = 64
 """Operators in a row through which numbers are followed: more than exporters write, and no deeper than Python's stack
 is. A choice."""
@@ -58,6 +63,11 @@ def parts_of(number: int) -> Sequence[tuple[int, int]]:
     scope, terms = scope_of([number]), terms_of(number)
     assert scope is not None, "the run tells it"
     return [(cast(int, made(scope, ((1, atoms),))), sign) for sign, atoms in terms]
+
+
+def _members(operator: Operator) -> Sequence[tuple[Op, tuple[int, ...], tuple[int, ...]]]:
+    """The operators of a group with their inputs and outputs, or the one that an operator is."""
+    return operator.op.joined() or ((operator.op, operator.inputs, operator.outputs),)
 
 
 def sized(subgraph: Subgraph, invoked: Callable[[int], Collection[int]] = lambda index: ()) -> frozenset[int]:
@@ -94,6 +104,8 @@ class Teller:
         self._scope = scope
         self._shapes = shapes
         self._known = known
+        self._cancelled: set[int] = set()
+        """Tensors that may have any numbers, as these have no part in what follows."""
         self.told = told
 
     @cached_property
@@ -129,30 +141,77 @@ class Teller:
             operator: the operator.
             operands: its inputs, given values by tensor.
         """
-        members = operator.op.joined() or ((operator.op, operator.inputs, operator.outputs),)
-        given = {*operator.inputs} - {ABSENT, *self._known}
-        sizes, parts, starts = ([tensor for op, inputs, _ in members for position, tensor in enumerate(inputs)
-                                 if position in among(op) and tensor in given]
-                                for among in map(attrgetter, ("sizes", "parts_from", "starts")))
-        least = max(op.least_size for op, _, _ in members)
-        before, premises = self.told, self._scope.premises
+        before = self.told
         with self._scope.tentatively() as keep:
-            for each in sizes:
-                self._follow(each)
-                self._tell(each, least if each in starts else max(least, premises.told))
-            for each in parts:
-                self._tell(each, premises.told_part, None if premises.promises else self._sized)
-            values = {each: self.told.values[each] for each in (*sizes, *parts) if each in self.told.values}
-            if values and len(values) == len({*sizes, *parts}):
-                try:
-                    found = operator.op.infer(operands({**self._known, **values}))
-                except (Unknown, *FAULTS):
-                    found = None
-                if found is not None:
-                    keep()
-                    return found
+            found = self._sized_by(operator, operands)
+            unread = [] if found is None else self._unread(operator, before, found)
+            if found is not None and not unread:
+                keep()
+                return found
+        if found is None:
+            self.told = before
+            return None
+        return self._cancelling(operator, operands, before, unread)
+
+    def _sized_by(self, operator: Operator, operands: Callable[[Mapping[int, Array]], Operands]) -> (
+            tuple[Shape, ...] | None):
+        """The same, for which it tells numbers."""
+        sizes, parts, starts = self._asked(operator)
+        least = max(op.least_size for op, _, _ in _members(operator))
+        premises = self._scope.premises
+        for each in sizes:
+            self._follow(each)
+            self._tell(each, least if each in starts else max(least, premises.told))
+        for each in parts:
+            self._tell(each, premises.told_part, None if premises.promises else self._sized)
+        values = {each: self.told.values[each] for each in (*sizes, *parts) if each in self.told.values}
+        if not values or len(values) < len({*sizes, *parts}):
+            return None
+        try:
+            return operator.op.infer(operands({**self._known, **values}))
+        except (Unknown, *FAULTS):
+            return None
+
+    def _asked(self, operator: Operator) -> tuple[list[int], list[int], list[int]]:
+        """The inputs of an operator that sizes, parts and starts follow from, of those that are not known."""
+        given = {*operator.inputs} - {ABSENT, *self._known}
+        sizes, parts, starts = ([tensor for op, inputs, _ in _members(operator) for position, tensor in
+                                 enumerate(inputs) if position in among(op) and tensor in given]
+                                for among in map(attrgetter, ("sizes", "parts_from", "starts")))
+        return sizes, parts, starts
+
+    def _unread(self, operator: Operator, before: Told, found: tuple[Shape, ...]) -> list[int]:
+        """The tensors whose numbers were told for an operator, and have no part in what was found."""
+        sizes, parts, _ = self._asked(operator)
+        read = [terms_of(number) for number in chain(*found, *(self.told.values[each].flat for each in (
+            *sizes, *parts)))]
+        return [tensor for tensor in self.told.roots.keys() - before.roots.keys()
+                if not any(hangs_on(terms, number) for number in self._lengths_of(tensor) for terms in read)]
+
+    def _lengths_of(self, tensor: int) -> list[int]:
+        """The numbers of the lengths that a tensor was told as."""
+        return [number for each in self.told.roots[tensor].flat if each is not None for part, _ in parts_of(each)
+                if (number := computed_number(part)) is not None]
+
+    def _cancelling(self, operator: Operator, operands: Callable[[Mapping[int, Array]], Operands], before: Told,
+                    unread: Sequence[int]) -> tuple[Shape, ...] | None:
+        """The shapes where as many as can of the tensors that have no part in them may have any numbers, as the start
+        of a range may of which only the limit hangs on it."""
+        for each in sorted(unread):
+            self.told = before
+            self._cancelled.add(each)
+            with self._scope.tentatively():
+                found = self._sized_by(operator, operands)
+                if found is None or each not in self._unread(operator, before, found):
+                    self._cancelled.remove(each)
         self.told = before
-        return None
+        found = self._sized_by(operator, operands)
+        numbers = [number for each in self._cancelled & self.told.roots.keys() for number in self._lengths_of(each)]
+        self.told = replace(self.told, values={
+            tensor: values for tensor, values in self.told.values.items()
+            if not any(hangs_on(terms_of(each), number) for each in values.flat for number in numbers)})
+        self._cancelled.clear()
+        return found
 
     def _follow(self, tensor: int) -> None:
         """Tells the integers of a tensor if all of them follow from lengths, though not all that they are computed with
@@ -262,7 +321,8 @@ class Teller:
         if found is None and among is not None and tensor not in among:
             return None
         if found is None:
-            found, root = self._filled(tensor, shape, partial(self._number, least, is_signed))
+            found, root = self._filled(tensor, shape, self._any_number if tensor in self._cancelled else partial(
+                self._number, least, is_signed))
             self.told = replace(self.told, roots={**self.told.roots, tensor: root})
         self.told = replace(self.told, values={**self.told.values, tensor: found})
         return found
@@ -272,6 +332,12 @@ class Teller:
         if is_signed:
             return self._scope.told_number(0) - self._scope.told_number(0)
         return self._scope.told_number(least)
+
+    def _any_number(self) -> int:
+        """A number that the run tells, and that has no part in lengths. Code leaves a run by asking for room."""
+        if not self._scope.capacities:
+            self._scope.capacity()
+        return self._scope.computed(MOST_CANCELLED, -MOST_CANCELLED)
 
     def _filled(self, tensor: int, shape: Shape, number: Callable[[], int]) -> tuple[Array, Array]:
         """The integers of a tensor with numbers for those that do not follow, and these alone."""
@@ -286,7 +352,7 @@ class Teller:
     def _may_be_negative(self, operator: Operator, is_signed: bool) -> bool:
         """Whether numbers that an operator reads may be negative: it has zero for those that are, or moves them alone,
         and what it gives may be."""
-        members = operator.op.joined() or ((operator.op, operator.inputs, operator.outputs),)
+        members = _members(operator)
         clipping = [inputs for op, inputs, _ in members if op.name in _CLIPPING]
         if any(op.name not in _MOVING | _CLIPPING for op, _, _ in members):
             return False
