@@ -152,6 +152,7 @@ class Scope:
         if not kept[0]:
             del self.lengths[lengths:], self.capacities[capacities:], self.promised.terms[promised:]
             self.told = {each for each in self.told if each < lengths}
+            self.turns.forget(lengths)
 
     def is_carried(self, number: Length | int) -> bool:
         """Whether an integer is a length that changes from turn to turn."""

@@ -81,10 +81,25 @@ class Turns:
         self._begins: dict[int, int | None] = {}
         self._over: set[int] = set()
         """Those of loops that are over, in what is derived next."""
+        self._least: dict[tuple[int, int], int] = {}
+        """What the turns of a loop take a length to be at the least, by the loop's body and the length's number; the
+        condition, and what comes after the loop, do not."""
 
     def add(self, number: int, begin: int | None) -> None:
         """A length changes so; `begin` is what it begins with if no turn makes it shorter."""
         self._begins[number] = begin
+
+    def take(self, body: int, number: int, least: int) -> None:
+        """The turns of a loop with some body take a length to be so large at the least."""
+        self._least[body, number] = least
+
+    def taken(self, body: int) -> Mapping[int, int]:
+        """The lengths, by number, of which the turns of a loop with some body take that, and how large."""
+        return {number: least for (index, number), least in self._least.items() if index == body}
+
+    def forget(self, first: int) -> None:
+        """There are no lengths from a number on, and there may be others."""
+        self._least = {key: least for key, least in self._least.items() if key[1] < first}
 
     def end(self, numbers: Iterable[int | None]) -> None:
         """A loop is over: its lengths stay what they came to."""

@@ -33,6 +33,7 @@ from circlet.runtime.ir.premises import Premises
 from circlet.runtime.ir.terms import Assumption, Symbol, constant, hangs_on, sum_of
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.passes.analyses.elide_copies import given
+from circlet.runtime.passes.analyses.growing import entering
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.records import dataclass
 
@@ -287,7 +288,8 @@ class Cases:
         operator, found = spec.subgraph.operators[spec.stop], False
         for callee in operator.op.callees():
             try:
-                inner = self._executors.specializer.within(callee, given(spec, operator), scope)
+                inner = self._executors.specializer.within(
+                    callee, entering(operator.op, callee, given(spec, operator), scope), scope)
             except (Unknown, ExecutionError, LimitError):
                 continue
             if not inner.is_static:

@@ -39,7 +39,7 @@ from circlet.runtime.ops.controlflow import (
 )
 from circlet.runtime.ops.variable import AssignVariable, VarHandle
 from circlet.runtime.passes.analyses.elide_copies import LoopPlan, Site, given
-from circlet.runtime.passes.analyses.growing import passing_lengths
+from circlet.runtime.passes.analyses.growing import entering, in_turns, turn_lengths
 from circlet.runtime.passes.analyses.rotation import Cycle
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
@@ -80,8 +80,8 @@ def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...], scope: Sc
     except Unknown:
         is_loop = isinstance(op, PreTestedLoop)
         return "carried shapes change from turn to turn" if is_loop else "shapes of results are known only when it runs"
-    reasons = (_refuses_subgraph(executors, executors.specializer.within(index, shapes, scope), found)
-               for index in op.callees())
+    specs = (executors.specializer.within(each, entering(op, each, shapes, scope), scope) for each in op.callees())
+    reasons = (_refuses_subgraph(executors, spec, found) for spec in specs)
     return next((each for each in reasons if each is not None), None)
 
 
@@ -306,8 +306,8 @@ class _LoopLowering:
         self._lengths = {size: (k, axis) for k, value in enumerate(carried) for axis, size in enumerate(self._shapes[k])
                          if may_differ(size, value.shape[axis])}
         """Those that change from turn to turn, with a value and an axis that has it."""
-        self._passing = passing_lengths(o.subgraphs.executors.model, o.spec.index, o.number, self._shapes)
-        """Those that may be less than is taken for granted where the loop ends."""
+        self._begun = turn_lengths(o.subgraphs.executors.model, o.spec.index, o.number, self._shapes, o.spec.scope)
+        """Those that may be less where the loop ends than where a turn begins, with the least that they are there."""
 
     def lower(self) -> Sequence[Value]:
         """The loop, with its lines in the outline; gives the final values."""
@@ -368,11 +368,14 @@ class _LoopLowering:
             with (function.times.turn(), function.looping(), subgraphs.in_loop(),
                   function.indented(f"turn @{self._op.body_subgraph_index}")):
                 function.turn(self._o.place)
-                for size in filter(self._passing.__contains__, self._lengths):
-                    function.expect_capacity(turn.lengths[size], bound(size), lowest(size))
+                for size in filter(self._begun.__contains__, self._lengths):
+                    function.expect_capacity(turn.lengths[size], bound(size), self._begun[size])
                 homes = [turn.places[self._plan.rotation.buffer(k, 1)] for k in range(len(turn.state))]
-                results = subgraphs.invoke(self._op.body_subgraph_index, turn.state, homes, self._plan.destroyable,
-                                           self._shapes, is_turn=True)
+                shapes = in_turns(self._op, self._shapes, self._o.spec.scope)
+                state = [in_memory(each.memory, shape, each.dtype) if self._grows(k) else each
+                         for k, (each, shape) in enumerate(zip(turn.state, shapes, strict=True))]
+                results = subgraphs.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable, shapes,
+                                           is_turn=True)
             self._close(turn.numbers, turn.places, turn.lengths, results)
         e.builder.branch(turn.head)
         if e.target.goal is not Goal.HERE:
@@ -396,7 +399,7 @@ class _LoopLowering:
         found = {size: self._o.function.e.number(shapes[k][axis]) for size, (k, axis) in self._lengths.items()}
         for size, value in found.items():
             k, axis = self._lengths[size]
-            is_taken = size not in self._passing and lowest(size) > lowest(shapes[k][axis])
+            is_taken = size not in self._begun and lowest(size) > lowest(shapes[k][axis])
             self._o.function.expect_capacity(value, bound(size), lowest(size) if is_taken else None)
         return found
 

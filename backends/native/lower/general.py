@@ -12,6 +12,7 @@ from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.op import Skip, Unknown
 from circlet.runtime.passes.analyses.elide_copies import given
+from circlet.runtime.passes.analyses.growing import entering
 from circlet.runtime.passes.analyses.specialize import Specialization
 
 
@@ -43,7 +44,7 @@ def _of_callees(executors: ExecutorMap, spec: Specialization, number: int, place
         return
     for callee in op.callees():
         try:
-            inner = executors.specializer.within(callee, shapes, spec.scope)
+            inner = executors.specializer.within(callee, entering(op, callee, shapes, spec.scope), spec.scope)
         except Unknown:
             yield f"{place}: shapes that are known only when it runs"
             return

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TypeAlias
+from itertools import chain
+from typing import TypeAlias, cast
 
-from circlet.runtime.ir.length import Scope, bound, computed_number, is_length, may_be_less, terms_of
+from circlet.runtime.ir.length import (
+    Length,
+    Scope,
+    bound,
+    computed_number,
+    is_length,
+    lowest,
+    may_be_less,
+    scope_of,
+    terms_of,
+)
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.op import Unknown
-from circlet.runtime.ir.terms import hangs_on
+from circlet.runtime.ir.op import Op, Unknown
+from circlet.runtime.ir.terms import Computed, hangs_on
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import Invoke, PreTestedLoop
+from circlet.runtime.passes.analyses.entry import entry, values_of
+from circlet.runtime.records import dataclass, replace
 
 _Axis: TypeAlias = tuple[int, int]
 """A carried value and one of its axes."""
@@ -20,27 +33,88 @@ Turn: TypeAlias = Callable[[Shapes], Shapes]
 """The shapes after a turn that begins with others; raises Unknown where only the run tells."""
 
 
-def settled(initial: Shapes, scope: Scope, turn: Turn) -> Shapes:
+@dataclass(frozen=True)
+class _Lengths:
+    """What is taken of lengths that change."""
+
+    lasts: bool = False
+    """Whether they are at least as long as they begin."""
+    least: int = 0
+    """What they are at the least otherwise, where they do not begin with less."""
+    body: int | None = None
+    """The subgraph for which they are, if it is no other one."""
+
+    def length(self, scope: Scope, most: int, begin: int) -> int:
+        """One that begins with some length, and is at most another one."""
+        least = self.least if is_length(begin) or begin >= self.least else 0
+        found = scope.carried(most, begin if self.lasts else None, least if self.body is None else 0)
+        number = computed_number(found)
+        if least and self.body is not None and number is not None:
+            scope.turns.take(self.body, number, least)
+        return found
+
+
+def settled(op: PreTestedLoop, initial: Shapes, scope: Scope, turn: Turn) -> Shapes:
     """The shapes of the carried values of a loop in any turn.
 
     Lengths that change become lengths that the loop computes. Those that begin alike and change alike are one, so that
     what is computed with both fits together: they are one until a turn makes different ones of them. If no turn makes
-    them shorter, they are at least as long as they begin. If more follows of lengths that are not 0, they are taken not
-    to be, and code leaves a run in which one is.
+    them shorter, they are at least as long as they begin. If more follows of lengths that are not 0, turns take them
+    not to be, and code leaves a run in which a turn begins with one that is; or, where numbers that the run tells are
+    taken not to be 0, the condition and what comes after the loop take it, too, and code leaves a run in which one is.
+
+    Args:
+        op: the loop.
+        initial: the shapes that it begins with, and what is known of values.
+        scope: of the lengths.
+        turn: what a turn makes of shapes.
 
     Raises:
         Unknown: ranks change, or only the run tells what a turn makes of the shapes.
     """
     limits: list[int] = []
+    body = op.body_subgraph_index
     with suppress(Unknown):
-        shapes, made = _found(initial, scope, turn, limits, lasts=True)
-        if not any(_may_shrink(before, after, scope) for one, other in zip(shapes, made, strict=True)
+        shapes, after_turn = _found(initial, scope, turn, limits, _Lengths(lasts=True))
+        if not any(_may_shrink(before, after, scope) for one, other in zip(shapes, after_turn, strict=True)
                    for before, after in zip(one, other, strict=True) if scope.is_carried(before)):
             return shapes
-    try:
-        return _found(initial, scope, turn, limits, lasts=False)[0]
-    except Unknown:
-        return _found(initial, scope, turn, limits, lasts=False, least=1)[0]
+    with suppress(Unknown):
+        return _found(initial, scope, turn, limits, _Lengths())[0]
+    if not scope.premises.told and not _hangs_on_turns(initial, scope, body):
+        with suppress(Unknown):
+            return _found(initial, scope, turn, limits, _Lengths(least=1, body=body))[0]
+    return _found(initial, scope, turn, limits, _Lengths(least=1))[0]
+
+
+def _hangs_on_turns(shapes: Shapes, scope: Scope, body: int) -> bool:
+    """Whether shapes hang on lengths that a loop with the same body came to."""
+    return any(hangs_on(terms_of(size), number) for number in scope.turns.taken(body) for shape in shapes
+               for size in shape)
+
+
+def in_turns(op: PreTestedLoop, shapes: Shapes, scope: Scope | None) -> Shapes:
+    """The shapes of carried values as the turns of a loop take them, of which lengths may be larger at the least."""
+    taken = {} if scope is None else scope.turns.taken(op.body_subgraph_index)
+    if not taken:
+        return shapes
+    return entry((tuple(_taken(size, taken) for size in shape) for shape in shapes), values_of(shapes))
+
+
+def entering(op: Op, index: int, shapes: Shapes, scope: Scope | None) -> Shapes:
+    """The shapes with which an operator that has operands of some shapes invokes a subgraph."""
+    if isinstance(op, PreTestedLoop) and index == op.body_subgraph_index:
+        return in_turns(op, shapes, scope)
+    return shapes
+
+
+def _taken(size: int, least: Mapping[int, int]) -> int:
+    """A size, or one that is larger at the least."""
+    terms, scope = terms_of(size), scope_of([size])
+    atoms = [each for _, product in terms for each in product]
+    if scope is None or computed_number(size) not in least or not isinstance(length := atoms[0], Computed):
+        return size
+    return cast(int, Length(scope, ((1, (replace(length, least=least[length.number]),)),)))
 
 
 def _may_shrink(before: int, after: int, scope: Scope) -> bool:
@@ -49,8 +123,7 @@ def _may_shrink(before: int, after: int, scope: Scope) -> bool:
     return may_be_less(after, before) and may_be_less(after, bound(before)) and not scope.lasts(after, before)
 
 
-def _found(initial: Shapes, scope: Scope, turn: Turn, limits: list[int], lasts: bool, least: int = 0
-           ) -> tuple[Shapes, Shapes]:
+def _found(initial: Shapes, scope: Scope, turn: Turn, limits: list[int], kind: _Lengths) -> tuple[Shapes, Shapes]:
     """The shapes in any turn, and what it makes of them.
 
     Args:
@@ -58,13 +131,12 @@ def _found(initial: Shapes, scope: Scope, turn: Turn, limits: list[int], lasts: 
         scope: of the lengths.
         turn: what a turn makes of shapes.
         limits: for how long lengths there is room, as far as that has a number; there may be added to them.
-        lasts: whether lengths are taken to be at least as long as they begin.
-        least: what they are taken to be at the least otherwise, where they do not begin with less.
+        kind: what is taken of lengths.
     """
     groups: dict[_Axis, int] = {}
     while True:
-        shapes = _with_lengths(initial, groups, scope, limits, lasts, least)
-        made = turn(shapes)
+        shapes = _with_lengths(initial, groups, scope, limits, kind)
+        made = turn(entry(shapes, values_of(initial)))
         if [len(each) for each in made] != [len(each) for each in initial]:
             raise Unknown
         one = _Representatives(scope)
@@ -93,27 +165,36 @@ class _Representatives:
         return number
 
 
-def _with_lengths(initial: Shapes, groups: Mapping[_Axis, int], scope: Scope, limits: list[int], lasts: bool,
-                  least: int) -> Shapes:
+def _with_lengths(initial: Shapes, groups: Mapping[_Axis, int], scope: Scope, limits: list[int], kind: _Lengths
+                  ) -> Shapes:
     """The shapes with a length for each group of axes, at most as long as one of the limits, to which may be added."""
     begins = {number: initial[k][axis] for (k, axis), number in groups.items()}
     limits += [scope.capacity() for _ in range(len(begins) - len(limits))]
-    at_least = {number: least if is_length(begin) or begin >= least else 0 for number, begin in begins.items()}
-    lengths = [scope.carried(limits[number], begins[number] if lasts else None, at_least[number])
-               for number in range(len(begins))]
+    lengths = [kind.length(scope, limits[number], begins[number]) for number in range(len(begins))]
     return tuple(tuple(lengths[groups[k, axis]] if (k, axis) in groups else size for axis, size in enumerate(shape))
                  for k, shape in enumerate(initial))
 
 
-def passing_lengths(model: Model, index: int, number: int, shapes: tuple[Shape, ...]) -> frozenset[int]:
-    """The lengths that a loop computes, of values that neither its condition nor anything after it reads.
+def turn_lengths(model: Model, index: int, number: int, shapes: Shapes, scope: Scope | None) -> Mapping[int, int]:
+    """The lengths of a loop that are only taken to be so large where a turn begins, with what they are taken to be at
+    the least then: turns alone take it, or neither the condition nor anything after the loop reads values of them.
 
     Args:
         model: has the loop.
         index: the subgraph that has it.
         number: its operator.
         shapes: of the carried values in any turn.
+        scope: of the lengths.
     """
+    op = model.subgraphs[index].operators[number].op
+    assert isinstance(op, PreTestedLoop)
+    taken = zip(chain(*shapes), chain(*in_turns(op, shapes, scope)), strict=True)
+    return {size: lowest(size) for size in _passing_lengths(model, index, number, shapes)} | {
+        size: lowest(other) for size, other in taken if lowest(other) > lowest(size)}
+
+
+def _passing_lengths(model: Model, index: int, number: int, shapes: Shapes) -> frozenset[int]:
+    """The lengths that a loop computes, of values that neither its condition nor anything after it reads."""
     operator = model.subgraphs[index].operators[number]
     assert isinstance(operator.op, PreTestedLoop)
     condition = model.subgraphs[operator.op.cond_subgraph_index]

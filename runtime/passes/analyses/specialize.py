@@ -32,7 +32,7 @@ from circlet.runtime.passes.analyses.entry import (
     passed_on,
     values_of,
 )
-from circlet.runtime.passes.analyses.growing import settled
+from circlet.runtime.passes.analyses.growing import in_turns, settled
 from circlet.runtime.passes.analyses.joining import is_in_error, joined
 from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told, sized
 from circlet.runtime.records import dataclass
@@ -327,8 +327,7 @@ class Specializer:
         """The shapes of a loop's carried values in any turn."""
         if not op.counts:
             raise Unknown
-        passed = values_of(initial)
-        found = settled(initial, scope, lambda shapes: self.body(op, entry(shapes, passed), scope).output_shapes)
+        found = settled(op, initial, scope, lambda shapes: self.body(op, shapes, scope).output_shapes)
         scope.turns.end(computed_number(size) for shape in found for size in shape)
         return found
 
@@ -370,7 +369,7 @@ class Specializer:
             Unknown: only a run can tell those, or whether the body and the condition can run at all.
         """
         self.callee(op.cond_subgraph_index, shapes, scope)
-        return self.callee(op.body_subgraph_index, shapes, scope, takes_late=True)
+        return self.callee(op.body_subgraph_index, in_turns(op, shapes, scope), scope, takes_late=True)
 
     def _operands(self, so_far: Specialization, operator: Operator, shapes: list[Shape | None],
                   values: Mapping[int, Array], passed: Values = ()) -> Operands:
