@@ -10,6 +10,7 @@ import pytest
 
 import circlet
 from circlet.backends.native.backend import NativeBackend
+from circlet.backends.native.check.watched import VARIABLE
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
@@ -174,6 +175,11 @@ def test_rows_are_made_as_they_are_picked(case: str, part: float) -> None:
     np.testing.assert_array_equal(rows_found.view(np.uint32), weights.real(0)[given].view(np.uint32))
     assert kept(session) < part * weights.real(0).nbytes
     np.testing.assert_allclose(found, weights.real(0)[given] @ weights.real(0).T, rtol=1e-3, atol=1e-3)
+
+
+def test_code_whose_bounds_are_checked_keeps_as_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1")
+    test_rows_are_made_as_they_are_picked("int8", 0.55)
 
 
 @pytest.mark.parametrize(("case", "cached", "least", "most"), [("int8", 600_000, 0.2, 0.4), ("int4", 700_000, 1, 1.4)])

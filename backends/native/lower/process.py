@@ -293,8 +293,7 @@ class ProcessFunction(FunctionLowering):
         self.program.regions = tuple(self.times.regions)
         self.program.scratch_bytes, self.program.shares_loops = self._sharing.most, self._sharing.is_used
         self.leave(ir.Constant(I32, DONE))
-        if self._watch is None:
-            self._drop_unread()
+        self._drop_unread()
         self.program.is_brief = self._is_brief()
         self.program.work = self._work()
         if self._watch is not None:
