@@ -161,6 +161,16 @@ def computed_numbers(terms: Terms) -> set[int]:
     return numbers_of(terms, Computed)
 
 
+def divides_by_open(terms: Terms) -> bool:
+    """Whether a denominator among terms is no number, so that where they are not asked for it may be 0."""
+    def holds(atom: Atom) -> bool:
+        if isinstance(atom, Quotient):
+            return not is_fixed(atom.denominator) or divides_by_open(atom.numerator)
+        return isinstance(atom, Maximum) and (divides_by_open(atom.one) or divides_by_open(atom.other))
+
+    return any(holds(each) for _, atoms in terms for each in atoms)
+
+
 def numbers_of(terms: Terms, *kinds: type[Symbol | Computed]) -> set[int]:
     """The numbers of the lengths of some kinds that terms hang on."""
     found: set[int] = set()

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial, reduce
 from typing import Protocol
 
 from llvmlite import ir
 from llvmlite.ir._utils import NameScope
 
+from circlet.backends.native.emit.written.order import last
 from circlet.runtime.ir.bounds import least
-from circlet.runtime.ir.terms import Atom, Computed, Maximum, Symbol, Terms, computed_numbers, has_computed
+from circlet.runtime.ir.terms import (
+    Atom,
+    Computed,
+    Maximum,
+    Monomial,
+    Symbol,
+    Terms,
+    computed_numbers,
+    divides_by_open,
+    has_computed,
+    is_computed,
+)
 from circlet.runtime.records import dataclass
 
 _I64 = ir.IntType(64)
@@ -64,6 +77,13 @@ class _Inserting(ir.IRBuilder):  # type: ignore[misc]  # llvmlite is untyped
         self._block, self._anchor = block, len(block.instructions) - 1
 
 
+def _at_end_of(block: ir.Block) -> ir.IRBuilder:
+    """Writes before what ends a block."""
+    found = _Inserting(block)
+    found.position_before_last(block)
+    return found
+
+
 class Beginning(Protocol):
     """Where numbers are computed that do not change."""
 
@@ -98,8 +118,12 @@ class Lengths:
         self._computed: dict[int, ir.Value] = {}
         self._brought: dict[ir.Value, Terms] = {}
         """What was computed of these, by the registers that hold it."""
+        self._placed: dict[Terms, tuple[tuple[ir.Value, ...], ir.Value]] = {}
+        """What was written behind all that it is computed of: this, and the register."""
+        self._last: dict[tuple[ir.Block, ...], ir.Block] = {}
+        """Which of some blocks is passed last."""
         self._written: dict[ir.Block, dict[Terms, ir.Value]] = {}
-        """The same, by block."""
+        """What was written where it is used, by block."""
         self._turning: frozenset[int] = frozenset()
         self._places: dict[int, ir.Value] = {}
         """Where the caller of the function has lengths."""
@@ -157,7 +181,7 @@ class Lengths:
         the functions `around` that has all of that, so that what is called is alike for lengths that differ."""
         if has_computed(terms):
             known = (each.builder for each in around if self._is_known(terms, each.function))
-            return self._late(terms, next(known, here))
+            return self._late(terms, next(known, here), around)
         if terms not in self._found:
             self._found[terms] = self._sum(terms, self._entry.builder())
         return self._found[terms]
@@ -167,35 +191,73 @@ class Lengths:
         known = (self._computed[number] for number in computed_numbers(terms))
         return all(getattr(each, "function", function) is function for each in known)
 
-    def _late(self, terms: Terms, b: ir.IRBuilder) -> ir.Value:
-        """What terms are that hang on what the function computes; written once in each block."""
-        found = self._written.setdefault(b.block, {})
-        if terms not in found:
-            found[terms] = self._sum(terms, b)
-            self._brought[found[terms]] = terms
-        return found[terms]
+    def _late(self, terms: Terms, b: ir.IRBuilder, around: Sequence[Around] = ()) -> ir.Value:
+        """What terms are that hang on what the function computes."""
+        return self._once(terms, b, partial(self._sum, terms), around)
+
+    def _once(self, terms: Terms, b: ir.IRBuilder, write: Callable[[ir.IRBuilder], ir.Value],
+              around: Sequence[Around] = ()) -> ir.Value:
+        """What is written of terms: once behind the last of what they hang on, where that can be told, else in each
+        block."""
+        made_of = tuple([self._computed[number] for number in sorted(computed_numbers(terms))])
+        known = self._placed.get(terms)
+        if known is not None and known[0] == made_of:
+            return known[1]
+        written = self._written.setdefault(b.block, {})
+        if terms in written:
+            return written[terms]
+        behind = None if divides_by_open(terms) else self._behind(made_of, (b, *(each.builder for each in around)))
+        found = write(behind or b)
+        self._brought[found] = terms
+        if behind is None:
+            written[terms] = found
+        else:
+            self._placed[terms] = made_of, found
+        return found
+
+    def _behind(self, values: Sequence[ir.Value], at_hand: Sequence[ir.IRBuilder]) -> ir.IRBuilder | None:
+        """Writes behind the last of some values: one of the builders at hand if it is in that block, as another one
+        does not know what is added there."""
+        if not all(isinstance(each, ir.Instruction) for each in values):
+            return None
+        blocks = tuple(dict.fromkeys([each.parent for each in values]))
+        block = self._last.get(blocks) or last(blocks)
+        if block is None:
+            return None
+        self._last[blocks] = block
+        known = next((each for each in at_hand if each.block is block), None)
+        return known or (None if block.terminator is None else _at_end_of(block))
 
     def _sum(self, terms: Terms, b: ir.IRBuilder) -> ir.Value:
         total: ir.Value | None = None
         for factor, atoms in terms:
             value: ir.Value = ir.Constant(self._index, factor)
-            for each in atoms:
-                other = self._atom(each, b)
+            parts = [self._several(atoms, b)] if len(atoms) > 1 and has_computed(((1, atoms),)) else [
+                self._atom(each, b) for each in atoms]
+            for each in parts:
                 is_one = isinstance(value, ir.Constant) and value.constant == 1
-                value = other if is_one else b.mul(value, other)
+                value = each if is_one else b.mul(value, each)
             total = value if total is None else b.add(total, value)
         return ir.Constant(self._index, 0) if total is None else total
 
+    def _several(self, atoms: Monomial, b: ir.IRBuilder) -> ir.Value:
+        """The product of atoms of which some hang on what the function computes."""
+        def write(b: ir.IRBuilder) -> ir.Value:
+            return reduce(b.mul, [self._atom(each, b) for each in atoms])
+
+        return self._once(((1, atoms),), b, write)
+
     def _atom(self, atom: Atom, b: ir.IRBuilder) -> ir.Value:
-        if has_computed(((1, (atom,)),)):
-            return self._made(atom, b)
+        if isinstance(atom, Computed):
+            return self._computed[atom.number]
+        if is_computed(atom):
+            return self._once(((1, (atom,)),), b, partial(self._made, atom))
         if atom not in self._found:
             self._found[atom] = self._made(atom, self._entry.builder())
         return self._found[atom]
 
     def _made(self, atom: Atom, b: ir.IRBuilder) -> ir.Value:
-        if isinstance(atom, Computed):
-            return self._computed[atom.number]
+        assert not isinstance(atom, Computed), "it is in a register"
         if isinstance(atom, Symbol):
             return self._loaded(b, atom.number)
         if isinstance(atom, Maximum):

@@ -8,6 +8,7 @@ from enum import Enum
 from llvmlite import ir
 
 from circlet.backends.native.emit.loops import is_of_vectors
+from circlet.backends.native.emit.written.order import successors
 from circlet.backends.native.gemm.microkernel import Microkernel, VectorLoop
 
 _WHOLE = ("llvm.memmove.", "llvm.memset.")
@@ -103,7 +104,7 @@ def _innermost(blocks: Sequence[ir.Block]) -> list[set[ir.Block]]:
     """The blocks of each loop that has no loop in it."""
     before: dict[ir.Block, list[ir.Block]] = {each: [] for each in blocks}
     for each in blocks:
-        for target in _successors(each):
+        for target in successors(each):
             before[target].append(each)
     loops: dict[ir.Block, set[ir.Block]] = {}
     for latch, head in _back_edges(blocks):
@@ -122,7 +123,7 @@ def _back_edges(blocks: Sequence[ir.Block]) -> Iterator[tuple[ir.Block, ir.Block
     if not blocks:
         return
     entered, path = {blocks[0]}, {blocks[0]}
-    stack = [(blocks[0], iter(_successors(blocks[0])))]
+    stack = [(blocks[0], iter(successors(blocks[0])))]
     while stack:
         block, rest = stack[-1]
         target = next(rest, None)
@@ -134,12 +135,4 @@ def _back_edges(blocks: Sequence[ir.Block]) -> Iterator[tuple[ir.Block, ir.Block
         elif target not in entered:
             entered.add(target)
             path.add(target)
-            stack.append((target, iter(_successors(target))))
-
-
-def _successors(block: ir.Block) -> list[ir.Block]:
-    """Where a block goes on."""
-    end = block.terminator
-    if isinstance(end, ir.SwitchInstr):
-        return [end.default, *(target for _, target in end.cases)]
-    return [each for each in end.operands if isinstance(each, ir.Block)]
+            stack.append((target, iter(successors(target))))

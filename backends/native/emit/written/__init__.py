@@ -1,1 +1,1 @@
-"""What becomes of instructions once they are written: text, or vectors."""
+"""What becomes of instructions once they are written: text, or vectors; and in which order they are reached."""
