@@ -23,6 +23,8 @@ class Given:
         """Of the file of a path, as far as it was read."""
         self.weights: memoryview | None = None
         """Of the file of its weights, as far as that was read."""
+        self._provenance: Provenance | None = None
+        """That of a path, as far as it was read."""
 
     def read(self) -> Model:
         """The model, which is read once.
@@ -30,14 +32,16 @@ class Given:
         Raises:
             As `circlet.load`.
         """
-        content, weights = self.content, self.weights  # before the look at the model, which another thread may read
+        content, weights, known = self.content, self.weights, self._provenance
+        # before the look at the model, which another thread may read
         if self._model is None:
             assert not isinstance(self._source, Model)
             with LOADING:
                 from circlet.schema.files import load_model
 
-            self._model = load_model(self._source, weights, content=content)
-            self.content = self.weights = None
+            digest = b"" if known is None else known.made
+            self._model = load_model(self._source, weights, content=content, digest=digest)
+            self.content = self.weights = self._provenance = None
         return self._model
 
     def provenance(self) -> Provenance | None:
@@ -50,7 +54,8 @@ class Given:
         if self._model is not None:
             return self._model.provenance if self._model.is_as_read else None
         if isinstance(self._source, (str, os.PathLike)):
-            return self._provenance_of_file(self._source)
+            self._provenance = self._provenance_of_file(self._source)
+            return self._provenance
         if isinstance(self._source, (bytes, bytearray, memoryview)):
             content = memoryview(self._source).cast("B").toreadonly()
             return Provenance(content, "", (), ())
@@ -65,4 +70,4 @@ class Given:
         if not is_xml(self.content) or not (beside := weights_beside(path)).is_file():
             return FileProvenance(self.content, "", (), (), statuses=(status,))
         self.weights, other = read_with_status(os.fspath(beside))
-        return FileProvenance(self.content, "", (), (), self.weights, (status, other))
+        return FileProvenance(self.content, "", (), (), self.weights, statuses=(status, other))

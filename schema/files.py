@@ -49,7 +49,7 @@ _Open: TypeAlias = "Callable[[str], memoryview]"
 
 def load_model(source: Source, weights: Source | None = None, *, mmap: bool = False,
                options: Mapping[str, str] | None = None, verified: bool = False, pipeline: Pipeline = IMPORTED,
-               hear: Heard = unheard, content: memoryview | None = None) -> Model:
+               hear: Heard = unheard, content: memoryview | None = None, digest: bytes = b"") -> Model:
     """Loads a model; the content says which format it has.
 
     Constants are read-only views of the content. Bytes that are given must therefore not change while the model is in
@@ -68,6 +68,8 @@ def load_model(source: Source, weights: Source | None = None, *, mmap: bool = Fa
         pipeline: is run on models of formats with channels first.
         hear: is told of these passes.
         content: what the file of a path holds, if it was read before.
+        digest: `Provenance.digest` of what the model is read from, if it was made before. The model then has no content
+            of which no constant is a view.
 
     Raises:
         OSError: the file cannot be read.
@@ -100,9 +102,10 @@ def load_model(source: Source, weights: Source | None = None, *, mmap: bool = Fa
     is_known = isinstance(found.data, memoryview) and pipeline is IMPORTED and format.is_complete(found.data)
     if not is_known:
         return model
-    own = beside.data if format.has_weights else None
-    return replace(model, provenance=Provenance(found.data, uncommon(choices), model.subgraphs, model.signatures,
-                                                *(() if own is None else (own,))))
+    own = (beside.data if format.has_weights else None) or memoryview(b"")
+    kept = found.data if format.has_views or not digest else memoryview(b"")
+    return replace(model, provenance=Provenance(kept, uncommon(choices), model.subgraphs, model.signatures,
+                                                own, digest))
 
 
 def _opened(source: Source, open_file: _Open) -> tuple[memoryview, Path | None]:

@@ -89,7 +89,7 @@ class Provenance:
     """What a model was read from, all of it."""
 
     content: memoryview
-    """Of the file; constants may be views of it."""
+    """Of the file; constants may be views of it. Nothing where none is, and the digest is known."""
     choices: str
     """How it was read, where that is not as by default."""
     subgraphs: tuple[Subgraph, ...]
@@ -97,10 +97,20 @@ class Provenance:
     """What was read."""
     weights: memoryview = _NOTHING
     """Of the file that constants lie in, if that is another one."""
+    known: bytes = b""
+    """The digest, if it was made before."""
+
+    @property
+    def made(self) -> bytes:
+        """The digest, if it was made."""
+        found: bytes = self.__dict__.get("digest", self.known)
+        return found
 
     @cached_property
     def digest(self) -> bytes:
         """Tells contents apart."""
+        if self.known:
+            return self.known
         return content_digest(self.content) + (content_digest(self.weights) if self.weights.nbytes else b"")
 
     @property

@@ -52,6 +52,8 @@ class ModelFormat:
     read: Callable[[Content, Mapping[str, str]], Model]
     """The model; the second argument has a choice for each of `options`."""
     options: tuple[ReadOption, ...] = ()
+    has_views: bool = True
+    """Whether constants are views of content, as far as they can be."""
     has_weights: bool = False
     """Whether its constants lie in a file of their own."""
     is_channels_first: bool = False

@@ -49,5 +49,5 @@ def _is_complete(data: memoryview) -> bool:
     return re.search(b"location(?<=[\\x08\\x00]location)", data) is None
 
 
-ONNX = ModelFormat("onnx", ".onnx", _recognizes, _read, (ABSENT_COND,), is_channels_first=True, parsed=_parsed,
-                   is_complete=_is_complete)
+ONNX = ModelFormat("onnx", ".onnx", _recognizes, _read, (ABSENT_COND,), has_views=False, is_channels_first=True,
+                   parsed=_parsed, is_complete=_is_complete)

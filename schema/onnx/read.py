@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from circlet.schema.onnx.rules import find_rule
 from circlet.schema.onnx.scope import CHARGED_BYTES, Scope, Unit, plain, qualified
 from circlet.schema.onnx.translate import FAULTS, translate
 from circlet.schema.onnx.types import axes_of, shape_of, type_of
+from circlet.schema.onnx.wire import separated
 
 OLDEST = 7
 """The first version of ONNX's own operator set of which all is read; of older ones what has not changed since."""
@@ -48,13 +49,10 @@ def read_onnx(source: Any, folder: Path | None, options: Options | None = None) 
         UnsupportedError: it uses operators, types or features that circlet cannot express; of operators the message
             lists all.
     """
-    try:
-        proto = source if isinstance(source, onnx.ModelProto) else onnx.ModelProto.FromString(bytes(source))
-    except DecodeError as problem:
-        raise ModelError(f"the file is truncated or corrupt: {problem}") from None
+    proto, contents = (source, {}) if isinstance(source, onnx.ModelProto) else _parsed(memoryview(source))
     size = len(source) if proto is not source else proto.ByteSize()
     try:
-        return _translated(proto, size, folder, options or Options())
+        return _translated(proto, size, contents, folder, options or Options())
     except (ModelError, UnsupportedError):
         raise
     except FAULTS as problem:
@@ -63,7 +61,17 @@ def read_onnx(source: Any, folder: Path | None, options: Options | None = None) 
         raise UnsupportedError("graphs or functions nest too deeply to be read") from None
 
 
-def _translated(proto: Any, size: int, folder: Path | None, options: Options) -> Model:
+def _parsed(source: memoryview) -> tuple[Any, Mapping[int, memoryview]]:
+    """A ModelProto, and the content of some initializers of its graph, by position, which these are without."""
+    try:
+        model, contents = separated(source)
+        return onnx.ModelProto.FromString(model), contents
+    except DecodeError as problem:
+        raise ModelError(f"the file is truncated or corrupt: {problem}") from None
+
+
+def _translated(proto: Any, size: int, contents: Mapping[int, memoryview], folder: Path | None, options: Options
+                ) -> Model:
     """The model that a ModelProto, of `size` bytes when serialised, describes."""
     if not proto.HasField("graph") or not proto.graph.output:
         raise ModelError("expected a graph with outputs, found none")
@@ -72,7 +80,7 @@ def _translated(proto: Any, size: int, folder: Path | None, options: Options) ->
     _refuse_unknown(proto, unit)
     program = Program(SPARE + MOST_REPEATED * (_count_nodes(proto) + size // CHARGED_BYTES))
     scope = Scope(program.graph(proto.graph.name or "main"), unit)
-    scope.read_constants(proto.graph)
+    scope.read_constants(proto.graph, contents)
     constants = {each.name for each in proto.graph.initializer}
     inputs = [_input(scope, each) for each in proto.graph.input if each.name not in constants]
     translate(scope, proto.graph.node)

@@ -189,17 +189,17 @@ class Scope:
         """A scope for a graph inside of this one, with a graph of its own."""
         return Scope(self.graph.program.graph(name, self.graph), self.unit, self)
 
-    def read_constants(self, proto: Any) -> None:
-        """Defines the initializers of a graph."""
-        for each in proto.initializer:
-            dtype, data = self.read(each)
+    def read_constants(self, proto: Any, contents: Mapping[int, memoryview] | None = None) -> None:
+        """Defines the initializers of a graph; the content of some of them, by position, may be elsewhere."""
+        for number, each in enumerate(proto.initializer):
+            dtype, data = self.read(each, None if contents is None else contents.get(number))
             self.define(each.name, constant(data, dtype, each.name))
         if len(proto.sparse_initializer):
             raise UnsupportedError(f"sparse initializers, first {proto.sparse_initializer[0].values.name!r}")
 
-    def read(self, proto: Any) -> tuple[DType | Narrow, Array]:
-        """The element type and the value of a tensor in the file, or in another that it names."""
-        dtype, data = read_tensor(proto, self.unit.folder)
+    def read(self, proto: Any, content: memoryview | None = None) -> tuple[DType | Narrow, Array]:
+        """The element type and the value of a tensor in the file, or in another that it names; see `read_tensor`."""
+        dtype, data = read_tensor(proto, self.unit.folder, content)
         if proto.data_location != TensorProto.EXTERNAL:
             self.graph.program.charge(data.nbytes // CHARGED_BYTES)
         return dtype, data

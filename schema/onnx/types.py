@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, TypeProto, numpy_helper
+from onnx import TensorProto, TypeProto, helper, numpy_helper
 
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.held import OptionalOf, SequenceOf, ValueType
@@ -95,12 +95,13 @@ def proto_of(type: Type, shape: Shape | None) -> Any:
     return proto
 
 
-def read_tensor(proto: Any, folder: Path | None) -> tuple[DType | Narrow, Array]:
+def read_tensor(proto: Any, folder: Path | None, content: memoryview | None = None) -> tuple[DType | Narrow, Array]:
     """The element type and the value of a stored tensor, read-only.
 
     Args:
         proto: a TensorProto.
         folder: where files lie that hold tensors; None where there is no place to look for them.
+        content: its `raw_data`, of a plain type, where it is without.
 
     Raises:
         ModelError: the data does not fit the shape, or lies in a file that is not there.
@@ -111,7 +112,7 @@ def read_tensor(proto: Any, folder: Path | None) -> tuple[DType | Narrow, Array]
     if proto.data_location == TensorProto.EXTERNAL and folder is None:
         raise ModelError(f"tensor {proto.name!r}: its data lies in another file; load the model by its path")
     try:
-        data = numpy_helper.to_array(proto, str(folder or ""))
+        data = numpy_helper.to_array(proto, str(folder or "")) if content is None else _copied(proto, content)
     except (ValueError, TypeError, OSError, KeyError, IndexError) as problem:
         raise ModelError(f"tensor {proto.name!r}: {problem}") from None
     except Exception as problem:
@@ -123,6 +124,16 @@ def read_tensor(proto: Any, folder: Path | None) -> tuple[DType | Narrow, Array]
     if narrow is not None:
         return narrow, stored(data.astype(dtype.numpy), dtype)
     return dtype, stored(data, dtype)
+
+
+def _copied(proto: Any, content: memoryview) -> Array:
+    """The value of a tensor, given its `raw_data`, which is little-endian and may begin anywhere.
+
+    Raises:
+        ValueError: it does not fit the shape.
+    """
+    dtype = helper.tensor_dtype_to_np_dtype(proto.data_type)
+    return np.frombuffer(content, dtype.newbyteorder("<")).reshape(tuple(proto.dims)).astype(dtype)
 
 
 def stored(data: Array, dtype: DType) -> Array:

@@ -135,10 +135,10 @@ def _read(path: Path) -> tuple[memoryview, str, tuple[()], tuple[()]]:
 def test_weights_beside_a_model_are_known_with_it(digested: list[int]) -> None:
     both = [memoryview(bytes([each]) * 40_000) for each in (1, 2)]
     status = os.stat(__file__)
-    known = FileProvenance(both[0], "", (), (), both[1], (status, status))
+    known = FileProvenance(both[0], "", (), (), both[1], statuses=(status, status))
     assert len(known.digest) == 64
     assert digested == [40_000, 40_000]
     assert known._name
-    assert not FileProvenance(both[0], "", (), (), both[1], (status, None))._name, "one of them may change"
+    assert not FileProvenance(both[0], "", (), (), both[1], statuses=(status, None))._name, "one of them may change"
     assert not FileProvenance(both[0], "", (), (), both[1])._name, "nothing is known of them"
     assert not FileProvenance(both[0], "", (), (), statuses=(status,))._name, "it is digested sooner"
