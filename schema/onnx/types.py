@@ -9,6 +9,7 @@ import numpy as np
 from onnx import TensorProto, TypeProto, helper, numpy_helper
 
 from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.held import OptionalOf, SequenceOf, ValueType
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.schema.constants import booleans
@@ -133,7 +134,10 @@ def _copied(proto: Any, content: memoryview) -> Array:
         ValueError: it does not fit the shape.
     """
     dtype = helper.tensor_dtype_to_np_dtype(proto.data_type)
-    return np.frombuffer(content, dtype.newbyteorder("<")).reshape(tuple(proto.dims)).astype(dtype)
+    given = np.frombuffer(content, dtype.newbyteorder("<")).reshape(tuple(proto.dims))
+    found = allocate(given.shape, dtype)
+    found[...] = given
+    return found
 
 
 def stored(data: Array, dtype: DType) -> Array:
