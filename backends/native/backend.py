@@ -10,6 +10,8 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.check.watched import are_checked
 from circlet.backends.native.compilation import COLLECTOR, Abandoned, Compilation, Wish
@@ -204,7 +206,7 @@ class NativeBackend:
         if all(each.op.name in _MOVES for each in span.spec.subgraph.operators[span.operators.start:
                                                                                     span.operators.stop]):
             return None
-        observed = span.run.observer.observation
+        observed, planned = span.run.observer.observation, span
         function = None
         if self._options.compiles:
             span, function = self._general_apart(span, observed)
@@ -218,7 +220,8 @@ class NativeBackend:
         self._coverage.add_function(span, (each.position for each in function.manifest.host_calls))
         if observed is Observation.NONE:
             self._tell(span, function)
-        return _invocation(observed)(function, self._setting(span), self._teams).step()
+        step = _invocation(observed)(function, self._setting(span), self._teams).step()
+        return step if span is planned else _with_known(step, span, planned)
 
     def _tell(self, span: Span, function: Function) -> None:
         if self._heard is not None and not self._options.keeps_frames:
@@ -433,6 +436,21 @@ class NativeBackend:
                 for each in found:
                     put(each)
         return lowering
+
+
+def _with_known(step: Step, span: Span, planned: Span) -> Step:
+    """A step of a function that leaves out what is known of a span, where what reads it was planned with less known."""
+    found = [(array, span.spec.known[each]) for each in span.exported
+             if each in span.spec.known and each not in planned.spec.known and (array := span.arrays[each]) is not None]
+    if not found:
+        return step
+
+    def run() -> None:
+        for array, value in found:
+            np.copyto(array, value)
+        step()
+
+    return run
 
 
 def _invocation(observed: Observation) -> type[Invocation]:

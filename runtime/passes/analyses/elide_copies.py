@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 
-from circlet.runtime.ir.length import Scope, may_differ
+from circlet.runtime.ir.length import Scope, alike, may_differ
 from circlet.runtime.ir.model import Model, Operator
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
@@ -323,13 +323,13 @@ class CopyPlanner:
             return ()
         found = [self.aliases(spec, range(len(spec.subgraph.operators)), range(len(shapes))) for spec in specs]
         pairs: list[tuple[int, int]] = []
-        alike = [len(set(each)) == 1 for each in zip(*(spec.output_shapes for spec in specs), strict=True)]
-        for output in (number for number, is_one in enumerate(alike) if is_one):
+        is_same = [len(set(each)) == 1 for each in zip(*(spec.output_shapes for spec in specs), strict=True)]
+        for output in (number for number, is_one in enumerate(is_same) if is_one):
             taken = {position for _, position in pairs}
             free = (position for position in range(len(shapes)) if position not in taken)
             fitting = [each for each in free if all(_is_in_place(aliases, each, output) for aliases in found)]
             if fitting:
-                alike_in = [each for each in fitting if shapes[each] == specs[0].output_shapes[output]]
+                alike_in = [each for each in fitting if alike(shapes[each], specs[0].output_shapes[output])]
                 pairs.append((output, (alike_in or fitting)[0]))
         return tuple(pairs)
 
