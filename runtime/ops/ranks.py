@@ -149,6 +149,7 @@ RANKS: dict[type[Op], Rule] = {
     random.RandomStandardNormal: _named(0),
     shape.BroadcastTo: _named(1),
     shape.Range: lambda op, inputs: (-1,),
+    shape.ShapeOf: lambda op, inputs: (-1,),
     shape.OneHot: _same(0, 1),
     index.Where: _found,
     index.ScatterNd: _named(2),

@@ -9,7 +9,7 @@ import numpy as np
 from circlet.runtime.ir.op import Op, ShapeError
 from circlet.runtime.ir.probe import Outline
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.ops import comparison, elementwise, index, layout, shape, unary
+from circlet.runtime.ops import comparison, elementwise, index, layout, reduce, shape, unary
 
 LARGEST = 64
 """How many elements a constant may have."""
@@ -51,18 +51,30 @@ def _floor(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array]
     return find
 
 
+def _reduced(combine: np.ufunc) -> Callable[..., Array]:
+    """Over some axes; over no elements only what has something to begin with."""
+    def find(op: Op, x: Array, axes: Array) -> Array:
+        assert isinstance(op, reduce.Reduction)
+        found: Array = combine.reduce(x, reduce.reduced_axes(axes, x.ndim), x.dtype, keepdims=op.keep_dims)
+        return found
+
+    return find
+
+
 _FUNCTIONS: dict[type[Op], Callable[..., Array]] = {
     comparison.Equal: np.equal, comparison.NotEqual: np.not_equal, comparison.Less: np.less,
     comparison.LessEqual: np.less_equal, comparison.Greater: np.greater, comparison.GreaterEqual: np.greater_equal,
     comparison.LogicalAnd: np.logical_and, comparison.LogicalOr: np.logical_or, comparison.SelectV2: np.where,
-    unary.LogicalNot: np.logical_not, unary.Neg: np.negative, elementwise.Add: np.add, elementwise.Sub: np.subtract,
-    elementwise.Mul: np.multiply, elementwise.Div: _divide,
+    unary.LogicalNot: np.logical_not, unary.Neg: np.negative, unary.Abs: np.abs,
+    elementwise.Add: np.add, elementwise.Sub: np.subtract, elementwise.Mul: np.multiply, elementwise.Div: _divide,
     elementwise.FloorDiv: _floor(np.floor_divide), elementwise.FloorMod: _floor(np.mod),
     elementwise.Maximum: np.maximum, elementwise.Minimum: np.minimum,
     shape.Alias: np.copy, shape.Reshape: np.reshape,
 }
 FOLDS: dict[type[Op], Callable[..., Array]] = {
     index.Gather: _gather, layout.StridedSlice: _slice, shape.Fill: _fill,
+    reduce.ReduceMax: _reduced(np.maximum), reduce.ReduceMin: _reduced(np.minimum), reduce.Sum: _reduced(np.add),
+    reduce.ReduceProd: _reduced(np.multiply),
     **{op: _plain(function) for op, function in _FUNCTIONS.items()},
 }
 """What computes an operator on constants of whole numbers or booleans."""

@@ -26,9 +26,16 @@ def _of_network(node: Node) -> Ranks:
     return {0: 3, 5: 3, 6: 3}
 
 
+def _of_others(node: Node) -> Ranks:
+    """All are of the rank of any."""
+    rank = next((each.rank for each in node.given if each.rank is not None), None)
+    return dict.fromkeys(range(len(node.inputs)), rank)
+
+
 _RANKS: dict[str, Callable[[Node], Ranks]] = {
     "Conv": _of_filter(1), "ConvInteger": _of_filter(1), "ConvTranspose": _of_filter(1), "QLinearConv": _of_filter(3),
     "AveragePool": _of_window, "LpPool": _of_window, "MaxPool": _of_window,
+    "Concat": _of_others,
     "com.microsoft.DynamicQuantizeLSTM": _of_network, "GRU": _of_network, "LSTM": _of_network, "RNN": _of_network,
 }
 """What operators ask; sizes are left open."""

@@ -41,7 +41,8 @@ def slice_(node: Node) -> Value:
         raise ModelError(f"expected an axis for each of {count} starts, found {len(axes)}")
     starts, ends = node[1], node[2]
     if node.get(3) is None and count < 0:
-        if not any(node[k].shape == (1,) or node.scope.is_single(node.proto.input[k]) for k in (1, 2)):
+        if node[0].rank != 1 and not any(
+                node[k].shape == (1,) or node.scope.is_single(node.proto.input[k]) for k in (1, 2)):
             node.unsupported("starts of unknown number")
         axes, (starts, ends) = [0], [c.reshape(node.graph, each, [1]) for each in (starts, ends)]
     elif _is_single(node):

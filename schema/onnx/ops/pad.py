@@ -19,6 +19,8 @@ from circlet.schema.onnx.rules import rule
 
 @rule("Pad", since=11)
 def pad_(node: Node) -> Value:
+    if node[0].rank is None and node.get(3) is None and node.string("mode", "constant") == "constant":
+        return _padded_as_told(node)
     axes, rank = list(range(node.rank())), node.rank()
     if node.get(3) is not None and node.known(3) is None:
         along = from_front(node, node[3], rank)
@@ -29,6 +31,20 @@ def pad_(node: Node) -> Value:
     if node.get(3) is not None:
         axes = [c.axis_of(node[0], axis) for axis in node.value(3, "axes").tolist()]
     return _padded(node, _amounts(node, node[1], axes), node.get(2))
+
+
+def _padded_as_told(node: Node) -> Value:
+    """A tensor whose rank only a run tells, surrounded by a number; amounts below 0 cut."""
+    graph, none = node.graph, node.constant(np.int64(0))
+    pads = c.reshape(graph, c.cast(graph, node[1], DType.INT64), [2, -1])
+    number = node.like(0) if node.get(2) is None else c.reshape(graph, node[2], [])
+    table = c.transpose(graph, node.apply(elementwise.Maximum(), pads, none), [1, 0])
+    around = node.apply(pad.PadV2(), node[0], table, number)
+    cuts = node.apply(elementwise.Maximum(), c.subtract(graph, none, pads), none)
+    begins, ends = (c.reshape(graph, c.part_of(graph, cuts, k, k + 1), [-1]) for k in range(2))
+    sizes = c.shape_of(graph, around)
+    ones = c.fill(graph, c.shape_of(graph, sizes), node.constant(np.int64(1)))
+    return node.apply(sliced(), around, begins, c.subtract(graph, sizes, ends), ones)
 
 
 @rule("Pad")

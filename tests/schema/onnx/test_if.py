@@ -26,6 +26,19 @@ NESTED = """g (bool c, bool d, float a) => (float y) {
     y = If(c) <then_branch = t () => (p) {
         p = If(d) <then_branch = u () => (r) { r = Add(a, a) }, else_branch = v () => (s) { s = Mul(a, a) }> },
         else_branch = e () => (q) { q = Neg(a) }> }"""
+ANY_RANK = """g (bool c, float[n] a, int64[m] pads) => (float[k] y) {
+    first = Constant<value = int64[1] {0}>() five = Constant<value = float {5.0}>()
+    x = If(c) <then_branch = t () => (p) { p = Identity(a) }, else_branch = e () => (q) { q = Unsqueeze(a, first) }>
+    y = Pad(x, pads, five) }"""
+"""x is a or, if c is not so, the row of it."""
+BOUNDS = """g (bool c, float[n] a, float[m] b) => (float[k] y) {
+    zero = Constant<value = int64 {0}>() one = Constant<value = int64[1] {1}>()
+    two = Constant<value = int64[2] {2, 2}>()
+    x = If(c) <then_branch = t () => (p) { p = Identity(a) }, else_branch = e () => (q) { q = Gather(a, zero) }>
+    z = Concat<axis = 0>(x, b)
+    begin = If(c) <then_branch = t () => (p) { p = Identity(one) }, else_branch = e () => (q) { q = Identity(two) }>
+    end = Add(begin, one) y = Slice(z, begin, end) }"""
+"""a and b from the second number to the next one; where b is, that there are two bounds would be an error."""
 CASES = [
     Case("same-inputs-then", ADD_SUB, {"c": True, **TWO}, [f32(4, 6)]),
     Case("same-inputs-else", ADD_SUB, {"c": False, **TWO}, [f32(-2, -2)]),
@@ -43,6 +56,10 @@ CASES = [
          {"c": False, **TWO}, [f32([[1, 2]])]),
     Case("the-other-branch-would-fail", choosing("p = Neg(a)", "q = MatMul(a, b)"),
          {"c": True, "a": f32(1, 2), "b": f32([3])}, [f32(-1, -2)]),
+    Case("other-ranks-padded", ANY_RANK, {"c": False, "a": f32(1, 2), "pads": i64(0, 1, 1, 0)},
+         [f32([[5, 1, 2], [5, 5, 5]])]),
+    Case("other-ranks-cut", ANY_RANK, {"c": True, "a": f32(1, 2, 3), "pads": i64(-2, 1)}, [f32(3, 5)]),
+    Case("bounds-of-any-number", BOUNDS, {"c": True, "a": f32(1, 2, 3), "b": f32(4, 5)}, [f32([2])]),
     Case("cond-of-rank-2", ADD_SUB.replace("bool c", "bool[1, 1] c"), {"c": [[True]], **TWO}, [f32(4, 6)]),
     Case("constant-cond", choosing("p = Neg(a)", "q = MatMul(a, b)").replace("bool c, ", "").replace(
         "y = If", "c = Constant<value = bool {1}>() y = If"), TWO, [f32(-1, -2)]),
@@ -62,6 +79,17 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_if(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.parametrize(("found", "value"), [("ReduceMax(k)", 3), ("ReduceMin(k)", -2), ("ReduceSum(k)", 1),
+                                              ("ReduceProd(k)", -6), ("ReduceMin(size)", 2)])
+def test_conditions_that_follow_from_constants(found: str, value: int) -> None:
+    """Only the branch that they choose is read."""
+    model = load(f"""g (float[n] a) => (float[m] y) {{
+        k = Constant<value = int64[2] {{-2, 3}}>() size = Abs(k) number = {found}
+        wanted = Constant<value = int64[1] {{{value}}}>() c = Equal(number, wanted)
+        y = If(c) <then_branch = t () => (p) {{ p = Neg(a) }}, else_branch = e () => (q) {{ q = Exp(a) }}> }}""")
+    assert [each.op.name for each in model.subgraphs[0].operators if each.op.name in ("IF", "NEG", "EXP")] == ["NEG"]
 
 
 @pytest.mark.parametrize("cond", [[True, False], []], ids=["two", "none"])
