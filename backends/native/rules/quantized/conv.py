@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from functools import cached_property, partial
 from math import prod
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import convolution_multipliers, quantized_range
-from circlet.backends.native.emit.emitter import I8, Emitter
+from circlet.backends.native.emit.emitter import I8, I32, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.grouped import ALONE, Group, each_group
 from circlet.backends.native.gemm.operands import Block, Collected, Filtered, Finished, Grid, Left, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.vectors import WORD
@@ -45,7 +45,7 @@ from circlet.runtime.ir.length import assumed, is_open, may_differ
 from circlet.runtime.ir.types import Activation, Array, DType, Padding, Shape
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.window import Window, Windowed
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,17 @@ class Taps:
         tall, wide = self.windows
         return tall.size // self.along_height * (wide.size // self.along_width) * self.channels
 
+    @property
+    def groups(self) -> int:
+        """Into which the channels of the image are divided."""
+        return self.image[3] // self.channels
+
+    def of(self, e: Emitter, left: Left, group: Group) -> Left:
+        """Of rows of the first group those of another one."""
+        return replace(left, memory=group.address(e, left.memory, self.form.element, self.channels))
+
     def left(self, function: Function, memory: ir.Value) -> Left:
-        """The rows of a product with the image in memory."""
+        """The rows of a product with the image in memory, of the first group."""
         tall, wide = self.windows
         column = self.image[3] * self.form.size
         row = (wide.before + wide.length + wide.after) * column
@@ -173,14 +182,25 @@ class Rescaling:
         """A table of it."""
         return Made(self.call, lambda call: make(self.of(call)))
 
-    def table(self, function: Function, plan: Plan) -> ir.Value:
-        """The table that `Requantization.call` reads."""
-        return self.made(lambda by: by.table(plan.lanes, plan.panels * plan.panel)).memory(function)
+    def table(self, function: Function, plan: Plan, group: Group) -> ir.Value:
+        """The table that `Requantization.call` reads, for the channels of a group."""
+        columns = plan.panels * plan.panel
+        memory = self.made(lambda by: _filled(by, group.count, columns).table(plan.lanes, group.count * columns))
+        size = columns // plan.lanes * self.by.vector_bytes(plan.lanes)
+        return group.address(function.e, memory.memory(function), I8, size)
 
-    def each(self, function: Function) -> tuple[ir.Value, ir.Value]:
-        """The tables that `Requantization.element` reads."""
-        return (self.made(lambda by: by.multipliers).memory(function),
-                self.made(lambda by: by.shifts).memory(function))
+    def each(self, function: Function, group: Group = ALONE) -> tuple[ir.Value, ...]:
+        """The tables that `Requantization.element` reads, for the channels of a group."""
+        size = len(self.by.multipliers) // group.count
+        return tuple(group.address(function.e, self.made(each).memory(function), I32, size)
+                     for each in (lambda by: by.multipliers, lambda by: by.shifts))
+
+
+def _filled(by: Requantization, groups: int, channels: int) -> Requantization:
+    """That of channels in groups, each filled up to so many."""
+    multipliers, shifts = (np.pad(each.reshape(groups, -1), ((0, 0), (0, channels - len(each) // groups))).reshape(-1)
+                           for each in (by.multipliers, by.shifts))
+    return replace(by, multipliers=multipliers, shifts=shifts)
 
 
 def rescaling(node: Node[Any], channels: int, reach: Callable[[Call], int]) -> Rescaling:
@@ -190,20 +210,20 @@ def rescaling(node: Node[Any], channels: int, reach: Callable[[Call], int]) -> R
 
 
 def requantized(function: Function, sink: Sink, shape: Shape, rescaling: Rescaling,
-                first: ir.Value | int = 0) -> Callable[[Plan, ir.Value], Result]:
+                group: Group = ALONE) -> Callable[[Plan, ir.Value], Result]:
     """Where the sums of a convolution go.
 
     Args:
         function: that of the sink.
         sink: takes the results.
         shape: of all results: (n, h, w, channels).
-        rescaling: that of as many channels as the product has columns.
-        first: the channel that is the product's first column.
+        rescaling: that of all channels.
+        group: whose channels the product's columns are.
     """
     by = rescaling.by
 
     def put_by(plan: Plan, scratch: ir.Value) -> Result:
-        multipliers, shifts = rescaling.each(function)
+        multipliers, shifts = rescaling.each(function, group)
 
         def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
             stored = by.element(e, value, multipliers, shifts, column)
@@ -212,7 +232,7 @@ def requantized(function: Function, sink: Sink, shape: Shape, rescaling: Rescali
         return Filtered(scratch, put)
 
     def collected(plan: Plan, scratch: ir.Value) -> Result:
-        table = rescaling.table(function, plan)
+        table = rescaling.table(function, plan, group)
         made = sink.memory or function.scratch(plan.tile_bytes // WORD)
 
         def take(e: Emitter, block: Block) -> None:
@@ -243,11 +263,11 @@ def requantized(function: Function, sink: Sink, shape: Shape, rescaling: Rescali
     def finished(plan: Plan, scratch: ir.Value) -> Result:
         if sink.memory is None or not by.is_finishable or plan.chunks(plan.depth).parts > 1:
             return collected(plan, scratch)
-        table = rescaling.table(function, plan)
+        table = rescaling.table(function, plan, group)
         return Finished(function.e.address(sink.memory, I8, offset), shape[-1], table,
                         plan.vectors * by.vector_bytes(plan.lanes), partial(by.finish, plan.lanes))
 
-    offset = function.e.number(first) if isinstance(first, int) else first
+    offset = group.begin(function.e, shape[-1] // group.count)
     return finished if by.has_vectors else put_by
 
 
@@ -256,13 +276,15 @@ def requantized(function: Function, sink: Sink, shape: Shape, rescaling: Rescali
 def sums_of_products(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (o, kh, kw, c / groups), int8: (n, i, j, o), i32. As `conv_2d`, but that the
     sums of products are the results."""
-    def passed_on(first: int) -> Callable[[Plan, ir.Value], Result]:
+    def passed_on(group: Group) -> Callable[[Plan, ir.Value], Result]:
+        first = group.begin(e, node.shape[-1] // group.count)
+
         def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-            sinks[0](e, [*e.delinear(row, node.shape[:-1]), e.builder.add(column, e.number(first))], value)
+            sinks[0](e, [*e.delinear(row, node.shape[:-1]), e.builder.add(column, first)], value)
 
         return lambda plan, scratch: Filtered(scratch, put)
 
-    _multiply(node, lambda _: 0, lambda part: passed_on(part.start))
+    _multiply(node, lambda _: 0, passed_on)
 
 
 def _sums_to(call: Call) -> int:
@@ -280,28 +302,24 @@ def _quantized_as(call: Call, target: Target) -> Hashable:
       quantized_as=_quantized_as)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (o, kh, kw, c / groups), int8: (n, i, j, o). Images are staged with margins;
-    for each group a product of n i j positions with o / groups columns, whose rows are found by tables of offsets (an
-    indirection buffer, as Dukhan 2019 has it, of offsets). Its sums are requantised in tiles, by blocks, or one by
-    one."""
+    a loop over the groups: a product of n i j positions with o / groups columns, whose rows are found by tables of
+    offsets (an indirection buffer, as Dukhan 2019 has it, of offsets). Its sums are requantised in tiles, by blocks, or
+    one by one."""
     by = rescaling(node, node.call.input(1).shape[0], _sums_to)
     _multiply(node, zero_point,
-              lambda part: requantized(node.function, sinks[0], node.shape, by.part(part), part.start))
+              lambda group: requantized(node.function, sinks[0], node.shape, by, group))
 
 
 def _multiply(node: Node[Conv2D], zero_point: Callable[[Call], int],
-              result: Callable[[slice], Callable[[Plan, ir.Value], Result]]) -> None:
-    """Stages the images, whose zero point is as told, and multiplies; `result` says where the sums of some of the
-    channels go."""
+              result: Callable[[Group], Callable[[Plan, ir.Value], Result]]) -> None:
+    """Stages the images, whose zero point is as told, and multiplies; `result` says where the sums of a group go."""
     image, weights, function, e = node.input(0), constant(node.input(1)), node.function, node.function.e
     form, shape = form_of(e.target, prod(node.shape[:-1]), weights), images(image)
     taps = Taps(form, shape, node.op.windows(shape, weights.shape), weights.shape[3])
     memory = placed(function, form, image, zero_point(node.call), shape, taps.run, taps.margins)
     runs = Made(node.call, lambda call: taps.runs(stored_data(call.input(1))))
     first = first_of(node.call, form, zero_point)
-    groups = shape[3] // taps.channels
-    size = len(weights) // groups
-    for group in range(groups):
-        part = slice(group * size, (group + 1) * size)
-        left = taps.left(function, e.address(memory, taps.form.element, group * taps.channels))
-        multiply_integers(function, form, prod(node.shape[:-1]), left, runs.then(itemgetter(part)),
-                          first.then(itemgetter(part)), result(part))
+    left = taps.left(function, memory)
+    with each_group(e, taps.groups) as group:
+        multiply_integers(function, form, prod(node.shape[:-1]), taps.of(e, left, group), runs, first, result(group),
+                          group=group)

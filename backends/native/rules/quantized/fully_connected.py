@@ -22,6 +22,7 @@ from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_bytes, dot_of_magnitudes, dot_of_pairs
+from circlet.backends.native.gemm.grouped import ALONE, Group
 from circlet.backends.native.gemm.microkernel import Arithmetic, VectorLoop, internal_function, lanes
 from circlet.backends.native.gemm.operands import Filtered, Grid, Left, Put, Result
 from circlet.backends.native.gemm.plan import Plan
@@ -282,7 +283,7 @@ def kept_as(form: Form, target: Target, weights: Array, bits: int) -> Integers |
 
 
 def multiply_integers(function: Function, form: Form, rows: int, left: Left, weights: Made, first: Made,
-                      result: Callable[[Plan, ir.Value], Result], bits: int = 8) -> None:
+                      result: Callable[[Plan, ir.Value], Result], bits: int = 8, group: Group = ALONE) -> None:
     """Emits the product of rows of unsigned elements (rows, taps, elements) with weights, which gives (rows, columns)
     i32.
 
@@ -295,17 +296,23 @@ def multiply_integers(function: Function, form: Form, rows: int, left: Left, wei
         first: what the sum of each column starts with.
         result: where the sums go, given how the product is cut and memory for those of a tile.
         bits: of the weights in the model.
+        group: whose columns are multiplied; the weights are those of all groups.
     """
+    e = function.e
     if form.taken:
         first = first.with_other(weights, lambda first, weights: first + form.taken * weights.sum(
             axis=(1, 2), dtype=np.int32))
     given = weights.array
-    stored = kept_as(form, function.e.target, given, bits)
-    plan = Plan.of(function.e.target, form.arithmetic, rows, len(given), form.depth(given.shape))
-    packed = weights.then(form.words).then(lambda words: plan.pack(words if stored is None else stored.kept(words)))
-    panels = plan.packed(packed.memory(function), stored)
-    begin = first.then(lambda first: plan.pack_row(first, np.dtype(np.int32))).kept(function)
-    multiply(function.e, plan, left, panels, begin, result(plan, function.scratch(plan.tile_bytes)))
+    stored = kept_as(form, e.target, given, bits)
+    plan = Plan.of(e.target, form.arithmetic, rows, len(given) // group.count, form.depth(given.shape))
+    packed = weights.then(form.words).then(
+        lambda words: group.packed(words if stored is None else stored.kept(words), plan.pack)).memory(function)
+    size = plan.panels * plan.packed(packed, stored).distance
+    panels = plan.packed(group.address(e, packed, I8, size), stored)
+    begin = first.then(
+        lambda first: group.packed(first, lambda part: plan.pack_row(part, np.dtype(np.int32)))).kept(function)
+    begin = group.address(e, begin, I32, plan.panels * plan.panel)
+    multiply(e, plan, left, panels, begin, result(plan, function.scratch(plan.tile_bytes)))
 
 
 def rows_of(function: Function, form: Form, memory: ir.Value, count: int) -> Left:

@@ -20,6 +20,7 @@ from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.grouped import ALONE, Group, each_group
 from circlet.backends.native.gemm.microkernel import internal_function, lanes
 from circlet.backends.native.gemm.operands import Block, Collected, Left, Put
 from circlet.backends.native.gemm.vectors import WORD, Vectors, broadcast
@@ -52,7 +53,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
-from circlet.runtime.records import dataclass, replace
+from circlet.runtime.records import dataclass
 
 _SCALE, _INVERSE, _ZERO, _MOVED = range(4)
 """What is kept of each row, a word each: its scale, what elements are multiplied by, and its zero point, as a float
@@ -269,12 +270,6 @@ class Scaling:
     activation: Activation
     is_centred: bool = False
 
-    def part(self, columns: slice) -> Scaling:
-        """That of some of the columns."""
-        scales = self.scales if len(self.scales) == 1 else self.scales[columns]
-        bias = None if self.bias is None else self.bias.reshape(-1)[columns]
-        return replace(self, weights=self.weights[columns], scales=scales, bias=bias)
-
     def rows(self, rescale: Rescale) -> OfRow:
         """How the sums of a quantised row become results: the zero point times the sum of the column's weights is taken
         off, the rest rescaled, the bias added, and the activation applied."""
@@ -393,9 +388,9 @@ def by_product(value: Lanes, factor: Lanes, scale: Lanes) -> Lanes:
 
 
 def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights: Array, of_row: OfRow,
-                    take: Put, bits: int = 8) -> None:
-    """Emits a product of rows with weights (columns, taps, elements), of so many bits in the model, and passes its
-    scaled results on, tile by tile.
+                    take: Put, bits: int = 8, group: Group = ALONE) -> None:
+    """Emits a product of rows with the weights (columns, taps, elements) of a group, of so many bits in the model, and
+    passes its scaled results on, tile by tile.
 
     What belongs to a row is read before its columns: they would else be thought to overwrite it.
     """
@@ -404,13 +399,15 @@ def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights
             row = e.builder.add(block.row, k)
             sums = e.address(block.memory, I32, e.builder.mul(k, e.number(block.step)))
             result = of_row(e, row)
+            begin = block.column if group.number is None else e.builder.add(block.column, first)
             with independent(e, block.columns, lanes(e.target)) as each:
-                column = e.builder.add(block.column, each)
+                column = e.builder.add(begin, each)
                 take(e, row, column, result(column, e.load(sums, DType.INT32, each)))
 
+    first = group.begin(scaling.function.e, len(weights) // group.count)
     none = Made.fixed(np.zeros(len(weights), np.int32))
     multiply_integers(scaling.function, form, rows, left, Made.fixed(weights), none,
-                      lambda plan, scratch: Collected(scratch, collect), bits)
+                      lambda plan, scratch: Collected(scratch, collect), bits, group)
 
 
 @nest(Conv2D, all_of(refuses_types(DType.INT8), long_filters), name=HYBRID)
@@ -429,22 +426,16 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     def rescale(value: Lanes, factor: Lanes, scale: Lanes) -> Lanes:
         return value * (scale * factor) if symmetric else value * factor * scale
 
-    def multiply(group: int, columns: slice) -> None:
-        def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-            sinks[0](e, [*e.delinear(row, node.shape[:-1]), e.builder.add(column, e.number(columns.start))], value)
+    def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+        sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], value)
 
-        def of_row(e: Emitter, row: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
-            return of_image(e, e.delinear(row, node.shape[:-1])[0])
+    def of_row(e: Emitter, row: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
+        return of_image(e, e.delinear(row, node.shape[:-1])[0])
 
-        mine = scaling.part(columns)
-        of_image = mine.rows(rescale)
-        left = taps.left(function, e.address(memory, form.element, group * taps.channels))
-        multiply_scaled(mine, form, prod(node.shape[:-1]), left, taps.runs(mine.weights), of_row, take)
-
-    groups = shape[3] // taps.channels
-    size = len(weights) // groups
-    for group in range(groups):
-        multiply(group, slice(group * size, (group + 1) * size))
+    of_image, left = scaling.rows(rescale), taps.left(function, memory)
+    with each_group(e, taps.groups) as group:
+        multiply_scaled(scaling, form, prod(node.shape[:-1]), taps.of(e, left, group), taps.runs(weights), of_row, take,
+                        group=group)
 
 
 @nest(DepthwiseConv2D, all_of(refuses_types(DType.INT8), long_filters, many_taps), name=HYBRID)

@@ -20,7 +20,9 @@ from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_typ
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.gemm.operands import Filtered, Put
+from circlet.backends.native.gemm.grouped import Group, each_group
+from circlet.backends.native.gemm.operands import Filtered, Result
+from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.stored import Integers
 from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import INTEGER
@@ -140,31 +142,31 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     taps = Taps(PAIRS, shape, node.op.windows(shape, weights.shape), weights.shape[3])
     memory = stage(function, PAIRS, shape, centred(image, node.call.input(0)), taps.margins)
     runs, first = taps.runs(weights), first_sums(len(weights), node.optional(2))
-    groups = shape[3] // taps.channels
-    by = rescaling(node, len(weights), partial(_reach, 0, 2, 0))
-    size, bits = len(weights) // groups, bits_of(node.call.input(1))
-    for group in range(groups):
-        part = slice(group * size, (group + 1) * size)
-        left = taps.left(function, e.address(memory, PAIRS.element, group * taps.channels))
-        terms = Made.fixed(runs[part]), Made.fixed(first[part])
-        result = requantized(function, sinks[0], node.shape, by.part(part), group * size)
-        if image.dtype is DType.INT16:
-            put = _to_place(node, sinks[0], group * size)
-            multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, *terms,
-                              lambda plan, scratch, put=put: Filtered(scratch, put), bits)  # type: ignore[misc]
-        else:
-            multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, *terms, result, bits)
+    left = taps.left(function, memory)
+    if image.dtype is DType.INT16:
+        result = _one_by_one(node, sinks[0])
+    else:
+        result = partial(requantized, function, sinks[0], node.shape,
+                         rescaling(node, len(weights), partial(_reach, 0, 2, 0)))
+    with each_group(e, taps.groups) as group:
+        multiply_integers(function, PAIRS, prod(node.shape[:-1]), taps.of(e, left, group), Made.fixed(runs),
+                          Made.fixed(first), result(group), bits_of(node.call.input(1)), group)
 
 
-def _to_place(node: Node[Any], sink: Sink, begin: int) -> Put:
-    """Takes the sums of channels from `begin` on."""
+def _one_by_one(node: Node[Any], sink: Sink) -> Callable[[Group], Callable[[Plan, ir.Value], Result]]:
+    """Takes the sums of the channels of a group."""
     finish = Finish(node, node.shape[-1])
 
-    def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-        channel = e.builder.add(column, e.number(begin))
-        sink(e, [*e.delinear(row, node.shape[:-1]), channel], finish.stored(e, value, channel))
+    def of_group(group: Group) -> Callable[[Plan, ir.Value], Result]:
+        begin = group.begin(node.function.e, node.shape[-1] // group.count)
 
-    return put
+        def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+            channel = e.builder.add(column, begin)
+            sink(e, [*e.delinear(row, node.shape[:-1]), channel], finish.stored(e, value, channel))
+
+        return lambda plan, scratch: Filtered(scratch, put)
+
+    return of_group
 
 
 class Finish:
