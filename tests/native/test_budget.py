@@ -191,6 +191,12 @@ def test_a_loop_of_many_operators_has_functions_of_its_own(monkeypatch: pytest.M
     assert len([each for each in backend.listings if each.subgraph == 2]) > 1
 
 
+def test_a_loop_of_a_decoder_is_part_of_the_function() -> None:
+    """Two layers of one are some 520 operators."""
+    backend = compare(loop(260), [i32(0), X])
+    assert [each.subgraph for each in backend.listings] == [0]
+
+
 @pytest.mark.parametrize(("most", "is_whole"), [(2, True), (1, False)])
 def test_branches_of_many_operators_are_part_of_the_function(most: int, is_whole: bool,
                                                              monkeypatch: pytest.MonkeyPatch) -> None:

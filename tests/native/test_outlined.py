@@ -1,5 +1,5 @@
 """Operators outside the loops of a model are functions of their own, unless they give a number in a register that
-follows from numbers; those inside are part of the loop."""
+follows from numbers; those inside are part of the loop, if they are not many."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circlet.backends.native.backend import Listing
 from circlet.backends.native.lower import subgraphs
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.limits import Limits
-from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import index, matmul, reduce, shape
@@ -63,6 +63,18 @@ def test_loops_keep_their_operators() -> None:
     listings = compare(loop(4), [i32(0), X]).listings
     assert "circlet_entry" in defined(listings[0])
     assert not any("operator" in defined(each) for each in listings)
+
+
+def test_loops_of_many_operators_have_functions_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is called for all operators that are alike, in each turn with what each of them reads and writes."""
+    def body(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+        one, other = (s.apply(matmul.BatchMatMul(), *each) for each in ((v[1], v[2]), (v[2], v[1])))
+        return [g.plus(s, v[0]), g.add(s, one, other), g.add(s, other, v[2])]
+
+    monkeypatch.setattr(subgraphs, "MOST_INSIDE", 4)
+    arrays = [i32(0), X, X[::-1].copy()]
+    (listing,) = compare(g.while_model(g.at_most(4), body, arrays), arrays).listings
+    assert defined(listing).count("operator") == 3, "one for both products, and one for each sum"
 
 
 def test_a_loop_beside_many_operators_is_a_function(monkeypatch: pytest.MonkeyPatch) -> None:

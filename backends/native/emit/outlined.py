@@ -53,8 +53,9 @@ class Outlined:
             yield
             self._e.builder.ret(ir.Constant(I32, DONE))
 
-    def call(self, leave_unless_done: Callable[[ir.Value], None]) -> None:
-        """Calls the function, or drops it if nothing was written."""
+    def call(self, leave_unless_done: Callable[[ir.Value], None], is_repeated: bool = False) -> None:
+        """Calls the function, or drops it if nothing was written; what calls it for others in between, where it is
+        called again and again, changes all of its context."""
         e = self._e
         if sum(len(each.instructions) for each in self.function.blocks) == len(("branch", "return")):
             del e.module.globals[self.function.name]
@@ -64,7 +65,8 @@ class Outlined:
         self.context = context(e, self.captured)
         for begins in (True, False):
             fill(e, e.entry.builder() if begins else e.builder, self.context, [
-                (word, value) for word, value in self.captured if lasts(e.function, value) is begins])
+                (word, value) for word, value in self.captured
+                if (lasts(e.function, value) and not is_repeated) is begins])
         status = call(e, self.function, self.context)
         if self.may_fail:
             leave_unless_done(status)

@@ -24,16 +24,20 @@ that alone is more gets a function to itself."""
 _INSIDE = 4
 """What an operator inside of another one counts as, whose code and blocks may be the function's own, as 3000 branches
 take a fifth longer otherwise."""
-MOST_UNDIVIDED = 3 << 10
-"""Operators in one function for any lengths, where a part of them would compute lengths of another: `MOST_OPERATORS`,
-as what is left is compiled for each length."""
+MOST_UNDIVIDED = 6 << 10
+"""Operators in one function for any lengths, where a part of them would compute lengths of another, as what is left is
+compiled for each length: a decoder of 12 layers before a loop, and one in it, are 5100."""
 MOST_BESIDE = 64
 """Operators of a function up to which its loops of the model are written in it; beside more they are functions of their
 own. LLVM has passes over loops that look at all that their bounds are computed of, and take more than linear time:
 seven of eleven seconds for a loop behind 2100 operators. A choice: a call takes a run some nanoseconds."""
-MOST_INVOKED = 512
-"""Operators of the subgraphs that a loop invokes, each as often as it is emitted: a choice, as an operator cannot be
-cut, and its code is no functions that others share."""
+MOST_INSIDE = 512
+"""Operators of the subgraphs that a loop invokes, each as often as it is emitted, up to which they are written in the
+loop; of more, each is a function of its own, so that a loop of 1350 takes half the time to compile. A choice: a call
+takes a turn some nanoseconds."""
+MOST_INVOKED = 5 << 10
+"""The same of a loop that becomes code at all: a choice, as an operator cannot be cut. Two layers of a decoder have
+500, twelve 2600."""
 MOST_CHOSEN = 5 << 10
 """Operators of the branches that one operator chooses from, which are outlined as those around it are: two decoders of
 12 layers have 4400, and 1.7 MB of text that calls them, which LLVM takes 0.3 seconds for. More come to

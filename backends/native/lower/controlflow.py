@@ -360,12 +360,12 @@ class _LoopLowering:
         """Emits the condition, which leaves, and the body, which goes back to the head; the outline has them once."""
         e, function, subgraphs = self._o.function.e, self._o.function, self._o.subgraphs
         with function.muted(is_again):
-            with function.indented(f"while @{self._op.cond_subgraph_index}"), subgraphs.in_loop():
+            with function.indented(f"while @{self._op.cond_subgraph_index}"), subgraphs.in_loop(self._op):
                 (flag,) = subgraphs.invoke(self._op.cond_subgraph_index, turn.state, [None], frozenset(), self._shapes)
             body = e.function.append_basic_block("turn") if is_again else turn.body
             e.builder.cbranch(flag.scalar(e), body, turn.after)
             e.builder.position_at_end(body)
-            with (function.times.turn(), function.looping(), subgraphs.in_loop(),
+            with (function.times.turn(), function.looping(), subgraphs.in_loop(self._op),
                   function.indented(f"turn @{self._op.body_subgraph_index}")):
                 function.turn(self._o.place)
                 for size in filter(self._begun.__contains__, self._lengths):

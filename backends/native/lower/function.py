@@ -370,9 +370,9 @@ class FunctionLowering(ABC):
         """What follows is the code of an operator."""
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
+    def apart(self, is_repeated: bool = False) -> Iterator[None]:
         """What is written inside becomes a function of its own, as LLVM's time grows faster than a function does.
-        Nothing of it may be used outside but what it writes to memory."""
+        Nothing of it may be used outside but what it writes to memory. It is repeated in loops of the model."""
         if not self._cuts:
             yield
             return
@@ -381,7 +381,7 @@ class FunctionLowering(ABC):
             yield
         before = self._sites_before if len(self.program.sites) > self._sites_before else 0
         outlined, self._apart, self._sites_before = self._apart, None, 0
-        outlined.call(partial(self._leave_unless_done, before=before))
+        outlined.call(partial(self._leave_unless_done, before=before), is_repeated)
         if self._trace is not None:
             self._trace.outlined = outlined
 

@@ -38,11 +38,17 @@ class Subgraphs(Protocol):
     """Whether loops of the model may become functions of their own."""
     loops: int
     """How many loops of the model are around what is being written."""
+    undivided: int
+    """How many of these have bodies whose operators are no functions of their own."""
     refused: dict[Specialization, str | None]
     """Why subgraphs cannot be native code, as far as that was asked; None where they can."""
 
-    def in_loop(self) -> AbstractContextManager[None]:
-        """What is written inside is done in every turn of a loop of the model."""
+    def in_loop(self, op: Op | None = None) -> AbstractContextManager[None]:
+        """What is written inside is done in every turn of a loop of the model; see `SubgraphLowering`."""
+        ...
+
+    def divides(self, op: Op) -> bool:
+        """Whether the operators that a loop invokes may be functions of their own."""
         ...
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
@@ -87,17 +93,18 @@ class OperatorLowering:
 
     @property
     def is_apart(self) -> bool:
-        """Whether the code of the operator may be a function of its own: it runs once, and gives nothing in a register
-        but what it combines of several elements, in a loop."""
-        return self.subgraphs.loops == 0 and (self._combines or all(
+        """Whether the code of the operator may be a function of its own: it runs once, or in a body of many operators,
+        and gives nothing in a register but what it combines of several elements, in a loop."""
+        return self.subgraphs.undivided == 0 and (self._combines or all(
             home is not None and not self._is_number(k) for k, home in enumerate(self.homes)))
 
     @property
     def is_loop_apart(self) -> bool:
         """Whether the operator is a loop of the model that becomes a function of its own: it runs once, and gives all
-        that it does not have in registers where that is to lie."""
-        return (isinstance(self.operator.op, PreTestedLoop) and self.subgraphs.writes_loops_apart
-                and self.subgraphs.loops == 0 and self.function.repeats and all(
+        that it does not have in registers where that is to lie. Its operators are none then."""
+        op = self.operator.op
+        return (isinstance(op, PreTestedLoop) and self.subgraphs.writes_loops_apart and self.subgraphs.loops == 0
+                and not self.subgraphs.divides(op) and self.function.repeats and all(
                     home is not None or self._is_number(k) for k, home in enumerate(self.homes)))
 
     @property

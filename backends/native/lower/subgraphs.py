@@ -15,7 +15,7 @@ from circlet.backends.native.compilation import Abandoned, Wish
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import Value, in_memory, is_copied
 from circlet.backends.native.lower.alike.repeats import Repeats
-from circlet.backends.native.lower.budget import MOST_BESIDE, Growth
+from circlet.backends.native.lower.budget import MOST_BESIDE, MOST_INSIDE, Growth, Sizes
 from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses, taken
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fused import Fused
@@ -73,17 +73,27 @@ class SubgraphLowering:
         self.writes_loops_apart = beside > MOST_BESIDE
         self.loops = 0
         """How many loops of the model are around what is being written."""
+        self.undivided = 0
+        """How many of these have bodies whose operators are no functions of their own."""
         self.refused: dict[Specialization, str | None] = {}
         """Why subgraphs cannot be native code, as far as that was asked; None where they can."""
 
     @contextmanager
-    def in_loop(self) -> Iterator[None]:
-        """What is written inside is done in every turn of a loop of the model."""
+    def in_loop(self, op: Op | None = None) -> Iterator[None]:
+        """What is written inside is done in every turn of a loop of the model; of an operator, if it is what that
+        invokes."""
+        is_divided = op is not None and self.divides(op)
         self.loops += 1
+        self.undivided += not is_divided
         try:
             yield
         finally:
             self.loops -= 1
+            self.undivided -= not is_divided
+
+    def divides(self, op: Op) -> bool:
+        """Whether the operators that a loop invokes may be functions of their own."""
+        return self.undivided == 0 and Sizes(self.executors.model).invoked(op) > MOST_INSIDE
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
                destroyable: frozenset[int], shapes: tuple[Shape, ...], is_turn: bool = False) -> list[Value]:
@@ -308,7 +318,7 @@ def _apart(o: OperatorLowering, write: Callable[[OperatorLowering], Sequence[Val
         return write(o)
     o, e = o.with_homes(), o.function.e
     untold = [each for shape in o.shapes for each in shape if e.is_undefined(each)]
-    with o.function.apart():
+    with o.function.apart(o.subgraphs.loops > 0):
         found = write(o)
     for each in untold:
         if not e.is_undefined(each):
