@@ -25,6 +25,7 @@ from circlet.runtime.ops import (
     elementwise,
     index,
     layout,
+    lookup,
     matmul,
     normalize,
     pool,
@@ -99,6 +100,10 @@ COSTS = {
     "batch matmul": Cost(matmul.BatchMatMul(), [t(6, 2, 3), t(6, 3, 5)], [t(6, 2, 5)], 2 * 60 * 3, 4 * (36 + 90), 240),
     "batch matmul of a transposed": Cost(matmul.BatchMatMul(adj_x=True), [t(3, 2), t(3, 5)], [t(2, 5)], 60, 4 * 21, 40),
     "embedding": Cost(matmul.EmbeddingLookup(), [t(2, dtype=I32), t(1000, 8)], [t(2, 8)], 0, 8 + 64, 64),
+    "embedding of sparse ids": Cost(
+        lookup.EmbeddingLookupSparse(), [t(3, dtype=I32), t(3, 2, dtype=I32), t(2, dtype=I32), t(3), t(1000, 8)],
+        [t(2, 8)], 48, 12 + 24 + 8 + 12 + 96, 64),
+    "hashes": Cost(lookup.LshProjection(), [t(2, 5), t(3, 4, dtype=I32)], [t(2, dtype=I32)], 10 * 18, 40 + 48, 8),
     "add": Cost(elementwise.Add(), [t(3, 4), t(4)], [t(3, 4)], 12, 64, 48),
     "add n": Cost(elementwise.AddN(), [t(5), t(5), t(5)], [t(5)], 10, 60, 20),
     "less": Cost(comparison.Less(), [t(6), t(6)], [t(6, dtype=BOOL)], 6, 48, 6),

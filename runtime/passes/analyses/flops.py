@@ -21,6 +21,7 @@ from circlet.runtime.ops import (
     elements,
     elementwise,
     index,
+    lookup,
     matmul,
     normalize,
     pool,
@@ -116,6 +117,22 @@ def _per_element(each: int, what: str) -> Rule:
 def _nothing(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
     """0: elements are moved."""
     return 0
+
+
+def _looked_up(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
+    """2 n c for n ids of rows of c columns: product, sum. What sums are divided by hangs on the places."""
+    ids, table = inputs[0], inputs[4]
+    assert ids is not None
+    assert table is not None
+    return 2 * _count(ids) * prod(table.shape[1:])
+
+
+def _projected(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
+    """s (x + 2 n) for s seeds and n items of x elements: a function of each element, product, sum."""
+    seeds, items = inputs[:2]
+    assert seeds is not None
+    assert items is not None
+    return _count(seeds) * (_count(items) + 2 * items.shape[0])
 
 
 def _sum_of_many(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
@@ -363,6 +380,8 @@ RULES: Mapping[type[object], Rule] = {
     matmul.FullyConnected: _fully_connected,
     matmul.BatchMatMul: _batch_matmul,
     matmul.EmbeddingLookup: _nothing,
+    lookup.EmbeddingLookupSparse: _looked_up,
+    lookup.LshProjection: _projected,
     recurrent.Recurrent: _recurrent,
     recurrent.Lstm: _lstm,
     recurrent.Svdf: _svdf,

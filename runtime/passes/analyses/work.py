@@ -21,7 +21,7 @@ from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.controlflow import Branch
 from circlet.runtime.passes.analyses.flops import flops
 from circlet.runtime.passes.analyses.specialize import Specialization
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 BITS: Mapping[DType, float] = {
     DType.INT2: 2, DType.INT4: 4, DType.UINT4: 4,
@@ -86,6 +86,11 @@ def bytes_read(op: Op, inputs: Sequence[Operand | None], outputs: Sequence[Opera
         return [0] * len(inputs)
     skipped = {*op.views().values(), *op.overwrites().values()}
     found = [0 if k in skipped else nbytes(each) for k, each in enumerate(inputs)]
+    if op.name == "EMBEDDING_LOOKUP_SPARSE":
+        ids, table = inputs[0], inputs[4]
+        assert ids is not None
+        assert table is not None
+        found[4] = min(found[4], prod(ids.shape) * nbytes(replace(table, shape=(1, *table.shape[1:]))))
     if op.name in READ_IN_PART:
         found[_data(op)] = min(found[_data(op)], sum(map(nbytes, outputs)))
     return found
