@@ -27,6 +27,7 @@ from circlet.backends.native.rules.image import BYTES, Image, Volume, empty_imag
 from circlet.backends.native.rules.real.depthwise import depthwise
 from circlet.backends.native.rules.real.dilated import convolve_dilated, is_sparse
 from circlet.backends.native.rules.real.elementwise import activate
+from circlet.backends.native.rules.real.few_columns import are_few_columns, multiply_columns
 from circlet.backends.native.rules.real.product import FloatProduct, refuses
 from circlet.backends.native.rules.real.taps import all_finite, convolve_by_taps
 from circlet.backends.native.rules.rule import Node, Sink, nest
@@ -90,6 +91,10 @@ def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, 
         return FloatProduct(node, e, node.shape[len(outer):], prod(filter.shape[1:]), outer)
 
     product, outer = product_of(()), node.shape[:1]
+    if is_even and are_few_columns(node, product.plan, filter):
+        multiply_columns(e, product.plan, node.function.pointer(node.input(0)), node.function.pointer(filter),
+                         product.put(sink, node.op.fused_activation_function), node.optional(2))
+        return
     if is_even or _together(e, node.shape, product.plan):
         outer = ()
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import Any
 
 from llvmlite import ir
 
@@ -17,13 +16,14 @@ from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.gemm.few_rows import multiply_few, multiply_row
 from circlet.backends.native.gemm.microkernel import FLOAT32
-from circlet.backends.native.gemm.operands import Direct, Left, Put
+from circlet.backends.native.gemm.operands import Direct, Left
 from circlet.backends.native.gemm.packing import transpose, transposed_step
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.preferences import LOOPS
 from circlet.backends.native.rules.real.elementwise import mul
+from circlet.backends.native.rules.real.few_columns import are_few_columns, multiply_columns
 from circlet.backends.native.rules.real.product import FloatProduct, refuses
 from circlet.backends.native.rules.real.reduce import reserve, total
 from circlet.backends.native.rules.refusals import plain
@@ -37,10 +37,6 @@ from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 FEW_ROWS = 6
 """Rows for which a right factor that is stored column by column is not worth packing. For 256 x 256 both take the same
 time with 6 rows on AVX2 and between 6 and 8 on AVX-512, for 1024 x 512 between 8 and 12 and between 6 and 8."""
-_FEW_COLUMNS, _DEEP = 2, 2
-"""As many columns as one part in so many of a vector's lanes are few: rows are summed up along themselves then, rather
-than multiplied by panels that hardly any columns fill; if that is so many vectors deep, for each of them. On AVX-512
-1000 rows of 256 take 39, 54 and 81 microseconds with 1, 4 and 8 columns instead of 100."""
 LARGE = 1 << 16
 """Bytes of a matrix from which on one row is multiplied by reading it row by row. Up to 512 KB both ways take the same
 time within 8 % on AVX2, and tiles gain up to a fifth on AVX-512 below 256 KB; beyond the second-level cache 1280 x 1000
@@ -90,9 +86,9 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
     step = weights.shape[1] * WORD
     product = FloatProduct(node, e, node.shape, weights.shape[1])
     bias, memory = node.optional(2), node.function.pointer(x)
-    if _are_few_columns(node, product.plan, weights):
+    if are_few_columns(node, product.plan, weights):
         put = product.put(sinks[0], node.op.fused_activation_function)
-        _by_columns(e, product.plan, memory, node.function.pointer(weights), put, bias)
+        multiply_columns(e, product.plan, memory, node.function.pointer(weights), put, bias)
         return
     if weights.known is None and is_few(product.plan.rows):
         multiply_few(e, product.plan, memory, node.function.pointer(weights), bias,
@@ -107,23 +103,6 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
              product.result(sinks[0], node.op.fused_activation_function))
 
 
-def _are_few_columns(node: Node[Any], plan: Plan, right: Value) -> bool:
-    """Whether a result has so few columns that rows are summed up along themselves."""
-    columns = plan.columns
-    is_narrow = right.known is not None and node.function.narrow(right.known) is not None
-    return not is_length(columns) and columns * _FEW_COLUMNS <= plan.lanes and not is_narrow and certain(
-        plan.depth, "<", _DEEP * plan.lanes * columns) is not True
-
-
-def _by_columns(e: Emitter, plan: Plan, rows: ir.Value, columns: ir.Value, put: Put, bias: Value | None = None) -> None:
-    """A product of rows with columns, each of which lies in one run of memory: the few columns are multiplied by many
-    rows, which gives the result with rows and columns exchanged."""
-    def exchanged(e: Emitter, column: ir.Value, row: ir.Value, value: ir.Value) -> None:
-        put(e, row, column, value if bias is None else e.builder.fadd(value, bias.linear(e, column)))
-
-    multiply_few(e, Plan.of(e.target, FLOAT32, plan.columns, plan.rows, plan.depth), columns, rows, None, exchanged)
-
-
 @nest(BatchMatMul, refuses, opaque=frozenset({1}))
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., m, k) and y (..., k, n): (..., m, n); either may be transposed. A loop over the outer indices, shared
@@ -136,10 +115,10 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     depth = x.shape[-2 if node.op.adj_x else -1]
     product = FloatProduct(node, e, node.shape[len(outer):], depth, outer)
     plan = product.plan
-    if _are_few_columns(node, plan, y) and is_known(plan.columns, 1) and not node.op.adj_x:
+    if are_few_columns(node, plan, y) and is_known(plan.columns, 1) and not node.op.adj_x:
         left, right, work = *(node.function.pointer(each) for each in (x, y)), prod(outer) * plan.rows * plan.depth
         with parallel_nest(e, outer, work) as index:
-            _by_columns(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index),
+            multiply_columns(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index),
                         product.put(sinks[0], outer=index))
         return
     if is_one and y.known is not None:
