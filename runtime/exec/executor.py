@@ -83,4 +83,4 @@ class Executor:
 
     def place(self, operator: int) -> Place:
         """Where an operator of this subgraph is, for messages."""
-        return Place(self.index, self.subgraph.name, operator, self.subgraph.operators[operator].name)
+        return self.subgraph.place(self.index, operator)

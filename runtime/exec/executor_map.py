@@ -300,7 +300,8 @@ class ExecutorMap:
             else:
                 why = operator.op.reason if isinstance(operator.op, Opaque) else ""
                 why = why or "; ".join(reason for reason in reasons if reason != NOT_MINE) or "not implemented"
-                refused.setdefault(f"{operator.name} (version {operator.version}): {why}, first in {call.place}")
+                refused.setdefault(f"{operator.name} (version {operator.version}): {why}, "
+                                   f"first in {subgraph.place(index, number)}")
         for operator, name in zip(subgraph.operators, tuple(named), strict=False):
             for part in operator.op.parts():
                 named[part] = name

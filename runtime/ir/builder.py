@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from circlet.runtime.errors import ModelError
+from circlet.runtime.errors import ModelError, Place
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.probe import Outline, operands, result_shapes
@@ -28,8 +28,9 @@ class Value:
 class SubgraphBuilder:
     """Collects the tensors and operators of one subgraph."""
 
-    def __init__(self, owner: ModelBuilder, index: int, name: str) -> None:
+    def __init__(self, owner: ModelBuilder, index: int, name: str, made_for: Place | None = None) -> None:
         self._owner = owner
+        self._made_for = made_for
         self.index = index
         """The subgraph's index, as control-flow options name it."""
         self.name = name
@@ -103,7 +104,7 @@ class SubgraphBuilder:
 
     def build(self) -> Subgraph:
         return Subgraph(self.name, tuple(self._tensors), tuple(self._inputs), tuple(self._outputs),
-                        tuple(self._operators))
+                        tuple(self._operators), made_for=self._made_for)
 
     def _own(self, value: Value) -> int:
         if value.subgraph != self.index:
@@ -137,9 +138,9 @@ class ModelBuilder:
         self._subgraphs: list[SubgraphBuilder] = []
         self._signatures: list[Signature] = []
 
-    def subgraph(self, name: str = "main") -> SubgraphBuilder:
-        """Adds a subgraph; the first one is the entry."""
-        builder = SubgraphBuilder(self, len(self._base.subgraphs) + len(self._subgraphs), name)
+    def subgraph(self, name: str = "main", made_for: Place | None = None) -> SubgraphBuilder:
+        """Adds a subgraph; the first one is the entry. What is made for an operator has this in messages."""
+        builder = SubgraphBuilder(self, len(self._base.subgraphs) + len(self._subgraphs), name, made_for)
         self._subgraphs.append(builder)
         return builder
 

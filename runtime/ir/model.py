@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from circlet.runtime.digests import content_digest
-from circlet.runtime.errors import plural
+from circlet.runtime.errors import Place, plural
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass, field
@@ -52,6 +52,23 @@ class Subgraph:
     operators: tuple[Operator, ...]
     origin: int | None = None
     """The subgraph of which a pass made this one: the same operators, with others before them."""
+    added: int = 0
+    """How many others."""
+    made_for: Place | None = None
+    """The operator that a pass made it for, if there is no such subgraph."""
+
+    def place(self, index: int, number: int, name: str | None = None) -> Place:
+        """Where an operator is, for messages: in the subgraph that it comes from.
+
+        Args:
+            index: of this subgraph.
+            number: of the operator.
+            name: what it is called, by default its own name.
+        """
+        if self.made_for is not None:
+            return self.made_for
+        return Place(index if self.origin is None else self.origin, self.name, max(number - self.added, 0),
+                     self.operators[number].name if name is None else name)
 
     def tensor_label(self, index: int) -> str:
         """`index (name)`, as messages name a tensor."""

@@ -16,12 +16,13 @@ from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.native.lower.process import ProcessFunction
 from circlet.backends.native.lower.subgraphs import SubgraphLowering
 from circlet.backends.native.parts import Held, Variable
+from circlet.backends.native.program import Program
 from circlet.backends.native.rules.moving.variable import handle_value
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.exec.observe.listener import Observation
-from circlet.runtime.ir.model import ABSENT
+from circlet.runtime.ir.model import ABSENT, Model
 from circlet.runtime.ops.variable import VarHandle
 from circlet.runtime.passes.analyses.specialize import General, Specialization
 from circlet.runtime.passes.analyses.told import NOTHING
@@ -65,12 +66,22 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
         given = general.spec if span.is_whole else replace(general.spec, told=NOTHING)
         _Body(span, given, function, lowering).write()
         function.program.assume(general.scope)
+    _name_as_in_file(function.program, executors.model)
     if cutter is not None:
         cutter.finish()
         entry = span_label(spec.subgraph, span.operators)
         function.program.labels = {**labels(function.e.callers, cutter.symbols), symbol: entry}
         function.release()
     return function
+
+
+def _name_as_in_file(program: Program, model: Model) -> None:
+    """Lets errors and warnings name subgraphs that passes made by those that these were made of."""
+    for found in (program.sites, program.notices):
+        for number, each in enumerate(found):
+            place = each.place
+            graph = model.subgraphs[place.subgraph]
+            found[number] = replace(each, place=graph.place(place.subgraph, place.operator, place.operator_name))
 
 
 class _Body:

@@ -39,7 +39,7 @@ def hosted_of(model: Model, calls: Iterable[HostCall], part: Callable[[int, int]
                        if tensor != ABSENT})
         tensors = tuple((each, declared(replace(graph.tensors[each], data=None))) for each in used)
         constants = tuple(part(number, each) for each in used if graph.tensors[each].is_constant)
-        yield HostedGraph(number, graph.name, hosted, tensors, constants)
+        yield HostedGraph(number, graph.name, hosted, tensors, constants, graph.origin, graph.added, graph.made_for)
 
 
 def _hosted(number: int, found: Operator) -> Hosted:
@@ -68,7 +68,7 @@ def executor_of(found: HostedGraph, part: Callable[[Part], Array]) -> Executor:
     hosted = {each.number: Operator(each.op, each.inputs, each.outputs, each.version, each.custom_options,
                                     each.intermediates) for each in found.operators}
     operators = tuple(hosted.get(each, Operator(SKIP, (), ())) for each in range(max(hosted) + 1))
-    graph = Subgraph(found.name, tensors, (), (), operators)
+    graph = Subgraph(found.name, tensors, (), (), operators, found.origin, found.added, found.made_for)
     return Executor(found.number, graph, _kernels(found.number, graph, hosted), (), ())
 
 

@@ -97,6 +97,10 @@ class HostedGraph:
     """Those that they name."""
     constants: tuple[Part, ...]
     """The values of some of these."""
+    origin: int | None
+    added: int
+    made_for: Place | None
+    """What messages need to know of the subgraph; see there."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ from circlet.backends.native.plans.plan import (
     plan_of,
 )
 from circlet.backends.native.plans.prepared import find
-from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Layout
 from circlet.runtime.exec.frames.layouts import fixed_layout, keeps_inputs, open_layout
 from circlet.runtime.exec.kernel import Span
@@ -169,8 +168,7 @@ class Planner:
         """A function, and where what it reads lies that is known, such as tensors `found` of the subgraph."""
         graph, values = span.spec.subgraph, span.spec.known
         known = [self._part(span.spec.index, each, values[each]) for each in found]
-        leading = Place(span.spec.index, graph.name, span.leading,
-                        graph.operators[span.leading].name if graph.operators else "")
+        leading = graph.place(span.spec.index, span.leading, None if graph.operators else "")
         hosted: tuple[HostedGraph, ...] = ()
         if manifest.host_calls:
             with LOADING:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from circlet.runtime.errors import ExecutionError, LimitError, Place, plural
+from circlet.runtime.errors import ExecutionError, LimitError, plural
 from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.length import Scope, computed_number, is_open, scope_of, value
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
@@ -251,7 +251,7 @@ class Specializer:
         except FAULTS as error:
             if so_far.is_open:
                 return None
-            raise_located(error, Place(so_far.index, so_far.subgraph.name, number, operator.name))
+            raise_located(error, so_far.subgraph.place(so_far.index, number))
 
     def _computed(self, so_far: Specialization, number: int, shapes: list[Shape | None],
                   values: Mapping[int, Array], teller: Teller | None) -> tuple[Shape, ...] | None:

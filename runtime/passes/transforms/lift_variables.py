@@ -79,8 +79,9 @@ class _Entry:
         graphs = list(self._model.subgraphs)
         graphs[self._index] = self._with(entry, self._graph.inputs, self._graph.outputs)
         kept = {number: each for number, each in self._operators.items() if number not in self._gone}
-        graphs.append(self._with(kept, (*self._graph.inputs, *(each.value for each in readings)),
-                                 (*self._graph.outputs, *self._assigned.values())))
+        computing = self._with(kept, (*self._graph.inputs, *(each.value for each in readings)),
+                               (*self._graph.outputs, *self._assigned.values()))
+        graphs.append(replace(computing, origin=self._index if computing.origin is None else computing.origin))
         graphs.append(first)
         return eliminate_dead(replace(self._model, subgraphs=tuple(graphs)))
 

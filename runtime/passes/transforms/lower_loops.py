@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from circlet.runtime.errors import Place
-from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder
 from circlet.runtime.ir.model import Model, Operator
 from circlet.runtime.ops.controlflow import CallSubgraph
 from circlet.runtime.ops.loop import Loop
@@ -44,16 +43,16 @@ def _lower(model: Model, index: int, number: int, operator: Operator, op: Loop) 
     caller = model.subgraphs[index]
     plan = make_plan(model, caller, operator, op)
     b, name = ModelBuilder(model), f"{caller.name}[{number}]"
-    place = Place(index, caller.name, number, operator.name)
-    setup = Setup(b.subgraph(f"{name} loop"), plan, caller, operator, place)
+    place = caller.place(index, number)
+    setup = Setup(b.subgraph(f"{name} loop", place), plan, caller, operator, place)
     layout, values = setup.first_values()
-    turn = b.subgraph(f"{name} turn")
+    turn = b.subgraph(f"{name} turn", place)
     build_turn(turn, plan, layout)
-    test = _test(b, model, plan, layout, f"{name} test", room=False)
+    test = _test(b.subgraph(f"{name} test", place), model, plan, layout, room=False)
     body = turn.index
     if plan.open_scans:
-        room = _test(b, model, plan, layout, f"{name} room", room=True)
-        growth = b.subgraph(f"{name} growth")
+        room = _test(b.subgraph(f"{name} room", place), model, plan, layout, room=True)
+        growth = b.subgraph(f"{name} growth", place)
         build_growth(growth, plan, layout, room, turn.index)
         body = growth.index
     setup.finish(values, run_loop(setup.s, layout, values, test, body))
@@ -61,8 +60,7 @@ def _lower(model: Model, index: int, number: int, operator: Operator, op: Loop) 
     return _replaced(b.build(), index, number, call)
 
 
-def _test(b: ModelBuilder, model: Model, plan: Plan, layout: Layout, name: str, room: bool) -> int:
-    s = b.subgraph(name)
+def _test(s: SubgraphBuilder, model: Model, plan: Plan, layout: Layout, room: bool) -> int:
     build_test(s, model, plan, layout, room)
     return s.index
 

@@ -106,6 +106,7 @@ class _Body:
         """The body without the inputs at the positions given."""
         inputs = (each for position, each in enumerate(self.subgraph.inputs) if position not in removed)
         return replace(self.subgraph, tensors=tuple(self._tensors), inputs=(*inputs, *self._new),
+                       added=self.subgraph.added + len(self._operators),
                        operators=(*self._operators, *self.subgraph.operators))
 
 
