@@ -116,9 +116,12 @@ def transpose(g: Graph, x: Value, permutation: Sequence[int]) -> Value:
     """The value whose axis k is axis `permutation[k]` of the given one."""
     if list(permutation) == list(range(len(permutation))):
         return x
-    if x.data is not None:
-        return constant(np.ascontiguousarray(x.data.transpose(permutation)), x.dtype, x.name)
-    return g.apply(layout.Transpose(), x, axes_of(permutation))
+    if x.data is None:
+        return g.apply(layout.Transpose(), x, axes_of(permutation))
+    known, key = g.program.transposed, (x, tuple(permutation))
+    if key not in known:
+        known[key] = constant(np.ascontiguousarray(x.data.transpose(permutation)), x.dtype, x.name)
+    return known[key]
 
 
 def move_axis(g: Graph, x: Value, source: int, target: int) -> Value:

@@ -297,6 +297,9 @@ class Program:
         self.graphs: list[Graph] = []
         self.shapes: dict[Hashable, Sequence[Shape | None]] = {}
         """Those of results, by operator and operands: most layers of a network repeat others."""
+        self.transposed: dict[tuple[Value, tuple[int, ...]], Value] = {}
+        """Constants with their axes in another order: several operators may have one, such as those that are done for
+        each of some images."""
         self._target = builder.ModelBuilder()
         self._budget = budget
         self._spent = 0
