@@ -37,6 +37,12 @@ FEWEST_ROWS = 128
 """Rows that share the reading of a panel even beyond the cache. With 9.4 MB of panels and 2 MB of second-level cache,
 49 and 196 rows take up to 20 % longer with 48; 128 and 192 are within 1 %."""
 
+_WAY = 1 << 10
+"""Bytes, multiples of which are as far apart as a few sets of a first-level cache: of columns that lie so far apart, a
+panel's would put each other out of it."""
+_PANELS, _STEPS = 4, 128
+"""Panels and steps of their depth that are copied at one time: a choice, what the second-level cache has room for."""
+
 Allocate: TypeAlias = Callable[[Shape, np.dtype[np.generic]], Array]
 
 
@@ -151,7 +157,7 @@ class Plan:
         """A right factor of shape (columns, depth), of words, as (panels, depth, columns of a panel)."""
         packed = allocate((self.panels, self.depth, self.panel), matrix.dtype)
         full = self.columns // self.panel
-        packed[:full] = matrix[:full * self.panel].reshape(full, self.panel, self.depth).transpose(0, 2, 1)
+        _turn(matrix[:full * self.panel].reshape(full, self.panel, self.depth), packed[:full])
         if full < self.panels:
             rest = matrix[full * self.panel:]
             packed[full, :, :len(rest)] = rest.T
@@ -178,3 +184,15 @@ class Plan:
         """Where the panels of a packed factor are; see `Panels`."""
         step = self.panel * WORD if stored is None else stored.step_bytes(self.panel)
         return Panels(memory, self.depth * step, step, True, stored, units, units_distance)
+
+
+def _turn(columns: Array, packed: Array) -> None:
+    """Copies panels of columns, as (panels, columns, depth), to (panels, depth, columns): three times as fast by way of
+    parts that lie together, where what is read for one step lies far apart."""
+    if columns.strides[1] % _WAY:
+        packed[:] = columns.transpose(0, 2, 1)
+        return
+    for first in range(0, len(columns), _PANELS):
+        for step in range(0, columns.shape[2], _STEPS):
+            part = columns[first:first + _PANELS, :, step:step + _STEPS].copy()
+            packed[first:first + _PANELS, step:step + _STEPS] = part.transpose(0, 2, 1)
