@@ -252,7 +252,8 @@ class ResultMemory:
         """
         Args:
             most: how many results there are. Twice as many pieces of memory that are about as large may wait, those of
-                a run and of the one before; lengths that change ask for some of each size.
+                a run and of the one before, and as many of more than `LITTLE`; lengths that change ask for some of each
+                size.
             room: in which it counts while no caller has it.
         """
         self._most, self._room = most, room
@@ -307,7 +308,8 @@ class ResultMemory:
 
     def _returned(self, key: int, memory: Array, _: ref[_Owner]) -> None:
         del self._held[key]
-        if sum([_about(each) == _about(memory) for each in self._waiting]) < 2 * self._most:
+        most = self._most * (1 if memory.nbytes > LITTLE else 2)
+        if sum([_about(each) == _about(memory) for each in self._waiting]) < most:
             self._waiting.append(memory)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from circlet.runtime.errors import LimitError
+from circlet.runtime.exec import memory as exec_memory
 from circlet.runtime.exec.memory import LARGE, ResultMemory, Room, result_copiers
 from circlet.runtime.ir.types import Array
 
@@ -78,6 +79,14 @@ def test_so_much_waits_of_each_size_as_two_runs_use() -> None:
     assert memory.take(8 * SIZE).ctypes.data == begins[-1]
     assert len({memory.take(SIZE).ctypes.data for _ in range(4)} & set(begins)) == 4
     assert not memory._waiting
+
+
+def test_less_waits_that_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exec_memory, "LITTLE", 2 * SIZE)
+    memory = ResultMemory(2)
+    results = [_given(memory, size) for size in [SIZE] * 5 + [4 * SIZE] * 5]
+    results.clear()
+    assert sorted(each.nbytes > 2 * SIZE for each in memory._waiting) == [False] * 4 + [True] * 2
 
 
 def test_lengths_that_change_find_memory_that_was_there_before() -> None:
