@@ -134,8 +134,9 @@ PEERS = {".tflite": "LiteRT", ".onnx": "ONNX Runtime", STEPS: "OpenVINO"}
 
 
 def measure_here(runtime: str, name: str, path: Path, shapes: int) -> None:
-    """Prints the seconds from loading the model to the last result, those of the first run, and of one at a shape that
-    came before; then a sum of all results, by which runtimes are compared."""
+    """Prints the seconds of loading the model and of all runs, those until the first result, and of a run at a shape
+    that came before; then a sum of all results, by which runtimes are compared. Results are looked at between runs and
+    dropped, as programs do."""
     random = np.random.default_rng(1)
     given = [MODELS[name][1](random) for _ in range(shapes)][-1 if runtime == ALONE else 0:]
     load, module = RUNTIMES[runtime]
@@ -143,17 +144,25 @@ def measure_here(runtime: str, name: str, path: Path, shapes: int) -> None:
     gc.collect()  # else Python looks, in the midst of it, through all that importing the models made
     begin = time.perf_counter()
     run = load(path)
-    results = [run(given[0])]
-    first = time.perf_counter()
-    results += [run(each) for each in given[1:]]
-    end = time.perf_counter()
+    found = run(given[0])
+    first = seconds = time.perf_counter() - begin
+    total = _sum(found)
+    for each in given[1:]:
+        begin = time.perf_counter()
+        found = run(each)
+        seconds += time.perf_counter() - begin
+        total += _sum(found)
     again = []
     for _ in range(30):
         start = time.perf_counter()
         run(given[-1])
         again.append(time.perf_counter() - start)
-    total = sum(float(np.abs(np.asarray(each, np.float64)).sum()) for result in results for each in result)
-    print(end - begin, first - begin, median(again), total)
+    print(seconds, first, median(again), total)
+
+
+def _sum(results: Sequence[object]) -> float:
+    """Of the elements of all results, whatever their sign."""
+    return sum(float(np.abs(np.asarray(each, np.float64)).sum()) for each in results)
 
 
 def _measured(runtime: str, name: str, path: Path, shapes: int, cache: str) -> tuple[float, ...]:
