@@ -113,11 +113,8 @@ def _gather_nd(node: Node, batch: int) -> Value:
 
 
 def _overwritten(g: Graph, x: Value, places: Value, updates: Value) -> Value:
-    """The value with updates where the rows of `places` say, each place at most once."""
-    shape = c.shape_of(g, x)
-    ones = c.broadcast_to(g, c.number(True, DType.BOOL), c.shape_of(g, updates))
-    is_met = g.apply(index.ScatterNd(), places, ones, shape)
-    return c.select(g, is_met, g.apply(index.ScatterNd(), places, updates, shape), x)
+    """The value with updates where the rows of `places` say, of one place the last one."""
+    return g.apply(elements.ScatterSlices(), x, places, updates)
 
 
 @layer("ScatterNDUpdate", since=3)

@@ -27,6 +27,7 @@ from circlet.runtime.passes.pipelines import INTERPRETED
 from tests.exec import graphs as g
 from tests.exec.graphs import f32, i32
 from tests.native.test_variable import Operators
+from tests.needs import NATIVE
 
 SHAPE = (3, 40, 7)
 """Of the variable: its values have some blocks, the last of them short, none of which begins where a row does."""
@@ -260,6 +261,14 @@ def test_which_operators_are_updates() -> None:
         found = [[each.name for each in subgraph.operators] for subgraph in INTERPRETED.run(programs(write)).subgraphs]
         assert [each.count("UPDATE_VARIABLE") for each in found[3:]] == [1, 3, 2, 1, 0, 2, 0]
         assert [each.count("READ_VARIABLE") for each in found[3:]] == [0, 0, 1, 1, 2, 2, 1]
+
+
+@NATIVE
+@pytest.mark.parametrize("write", WRITES)
+def test_updates_are_native(write: str) -> None:
+    session = session_of(write, "native")
+    session.invoke(3, [np.zeros(ROW, np.float32), i32([0, 0, 0]), i32(0)])
+    assert "cpu" not in session.backend_of(3)
 
 
 def looping(turns: int = 1 << 30) -> Model:

@@ -103,6 +103,7 @@ INDICES = [
     Case("gather_nd_batch", lambda x, i: op.gather_nd(x, i, 1), [X, np.array([[[1]], [[2]]], i64)], dynamic=False),
     Case("gather_nd_5", lambda x, i: opset5.gather_nd(x, i, 2), [X, DRAWN.integers(0, 4, (2, 3, 1))], dynamic=False),
     Case("scatter_nd", op.scatter_nd_update, [X, PLACES, draw(2, 4)]),
+    Case("scatter_nd_again", op.scatter_nd_update, [X, PLACES[[0, 0]], draw(2, 4)]),
     Case("scatter_nd_sum", lambda x, i, u: opset15.scatter_nd_update(x, i, u, "sum"), [X, PLACES[[0, 0]], draw(2, 4)]),
     Case("scatter", lambda x, i, u: op.scatter_update(x, i, u, const(1)),
          [X, np.array([[2], [0]], i64), draw(2, 2, 1, 4)]),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 from llvmlite import ir
@@ -95,6 +98,24 @@ def brought(node: Node[Any], sink: Sink) -> ir.Value:
     if x.memory is not home:
         x.write(node.function.e, home)
     return home
+
+
+@contextmanager
+def scattered(node: Node[Any]) -> Iterator[tuple[Whole, int]]:
+    """A loop over the runs of elements that a scatter writes: gives where a run begins, in row-major order, and how
+    many elements it has. Leaves the function where an index is outside."""
+    e, shape, indices = node.function.e, node.input(0).shape, node.input(1)
+    if isinstance(node.op, ops.ScatterElements):
+        axis = normalize_axis(node.op.axis, len(shape))
+        with e.nest(indices.shape) as place:
+            index = _inside(node, indices, place, shape[axis])
+            yield Whole(e, e.linear([*place[:axis], index, *place[axis + 1:]], shape)), 1
+        return
+    depth = indices.shape[-1]
+    with e.nest(indices.shape[:-1]) as place:
+        row = [_inside(node, indices, [*place, e.number(k)], shape[k]) for k in range(depth)]
+        rest = [e.number(0)] * (len(shape) - depth)
+        yield Whole(e, e.linear([*row, *rest], shape)), prod(shape[depth:])
 
 
 @nest(ops.ScatterElements, _refuses, memory_inputs=frozenset(), is_last=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from math import prod
 from typing import Any
 
 from llvmlite import ir
@@ -12,6 +14,7 @@ from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.cells import CellCode
+from circlet.backends.native.rules.moving.elements import scattered
 from circlet.backends.native.rules.moving.index import scalars, window_at
 from circlet.backends.native.rules.moving.move import runs_of, wholes
 from circlet.backends.native.rules.moving.variable import handle_of
@@ -21,7 +24,8 @@ from circlet.runtime.exec.state.cell import BLOCK
 from circlet.runtime.exec.state.store import BEFORE, CHANGED, NOW
 from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.elements import Scattering
 from circlet.runtime.ops.index import DynamicUpdateSlice, StablehloDynamicUpdateSlice, UpdateRow
 from circlet.runtime.ops.updates import UpdateVariable
 
@@ -36,7 +40,7 @@ _STARTS: dict[type[Op], Callable[[Node[Any]], Sequence[Whole]]] = {
 
 def _refuses(call: Call) -> str | None:
     assert isinstance(call.op, UpdateVariable)
-    if type(call.op.update) not in _STARTS:
+    if type(call.op.update) not in _STARTS and not isinstance(call.op.update, Scattering):
         return f"{call.op.update.name} on a variable"
     found = rule_of(update_of(call.op, call))
     return None if isinstance(found, Rule) else found
@@ -73,11 +77,10 @@ def update_variable(node: Node[UpdateVariable], e: Emitter, sinks: tuple[Sink, .
 def _keep(e: Emitter, node: Node[Any], cell: CellCode, home: ir.Value, other: ir.Value) -> None:
     """Copies the blocks of the window to the other half, unless the run has done so before."""
     window, b = node.input(1), e.builder
-    if not may_differ(window.size, 0):
+    if not may_differ(window.size, 0) or not prod(cell.shape):
         return
     e.store(cell.run(), cell.words, DType.INT64, CHANGED)
-    starts = window_at(_STARTS[type(node.op)](node), cell.shape, window.shape)
-    with runs_of(e, cell.shape, window.shape, starts) as (begin, count):
+    with _runs(e, node, cell.shape) as (begin, count):
         size = cell.dtype.numpy.itemsize
         first, last = (b.udiv(each.register, e.number(BLOCK)) for each in (begin * size, (begin + count) * size - 1))
         with e.loop(b.add(b.sub(last, first), e.number(1))) as k:
@@ -86,3 +89,11 @@ def _keep(e: Emitter, node: Node[Any], cell: CellCode, home: ir.Value, other: ir
                 cell.copy_block(block, other, home)
                 b.fence("seq_cst", "singlethread")
                 e.store(cell.run(), cell.marks(), DType.INT64, block)
+
+
+def _runs(e: Emitter, node: Node[Any], shape: Shape) -> AbstractContextManager[tuple[Whole, int]]:
+    """A loop over the runs of elements that an operator writes; see `runs_of`."""
+    if isinstance(node.op, Scattering):
+        return scattered(node)
+    window = node.input(1)
+    return runs_of(e, shape, window.shape, window_at(_STARTS[type(node.op)](node), shape, window.shape))
