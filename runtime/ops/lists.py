@@ -69,6 +69,8 @@ class ListBegin(ListOp):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         given = tuple(args[k].shape for k in range(len(args)))
         shape = given[self.position]
+        if not 0 <= self.axis < len(shape):
+            raise ShapeError(f"axis {self.axis}: expected one of a list of shape {shape} that counts from the front")
         if not is_length(shape[self.axis]) and shape[self.axis] == 0:
             for begin in (*self._guessed(given), shape):
                 with suppress(Unknown):

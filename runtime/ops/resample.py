@@ -138,8 +138,8 @@ class Resample(Op):
         if factors is not None and factors.shape != args[1].shape:
             raise ShapeError(f"input 3: expected one number for each of the axes {self.axes}, found shape "
                              f"{factors.shape}")
-        if any(not 0 <= axis < len(shape) for axis in self.axes):
-            raise ShapeError(f"axes: expected axes of {args[0].shape}, found {self.axes}")
+        if any(not 0 <= axis < len(shape) for axis in self.axes) or len({*self.axes}) < len(self.axes):
+            raise ShapeError(f"axes: expected axes of {args[0].shape}, each once, found {self.axes}")
         for axis, size in zip(self.axes, self._sizes(args[0].shape, args[1].value.tolist()), strict=True):
             shape[axis] = size
         return (tuple(shape),)

@@ -19,6 +19,8 @@ CASES = [
     Case("stacked", ListEmpty(1, True, (2, 3)), [], [NONE]),
     Case("axis", ListEmpty(3, True, (2, 3)), [], [NONE], error="axis 3: expected one that counts from the front"),
     Case("filled", ListBegin(1, True), [X, np.zeros((5, 5), np.float32)], [X]),
+    Case("from behind", ListBegin(-2), [X], [X], error="axis -2: expected one of a list"),
+    Case("no such axis", ListBegin(3), [X], [X], error="axis 3: expected one of a list"),
     Case("stacked", ListAppend(1, True), [X, ROW], [np.concatenate([X, ROW[:, None]], 1)]),
     Case("in front", ListAppend(0, True), [X, X[0]], [np.concatenate([X, X[:1]])]),
     Case("behind", ListAppend(2, True), [X, X[..., 0]], [np.concatenate([X, X[..., :1]], 2)]),

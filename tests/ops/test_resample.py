@@ -71,6 +71,7 @@ CASES = [
          [np.zeros((0, 8), np.float32)]),
     Case("nothing", Resample((0,)), [np.zeros(0, np.float32), size(3)], [ROW], error="cannot resize"),
     Case("count", Resample((0,)), [ROW, size(1, 2)], [ROW], error="one number for each of the axes"),
+    Case("twice", Resample((0, 0)), [ROW, size(1, 2)], [ROW], error="axes: expected axes of .*, each once"),
     Case("zero", Resample((0,)), [ROW, size(0)], [ROW], error="cannot resize"),
 ]
 IMAGE = np.arange(4, dtype=np.float32).reshape(1, 2, 2, 1)
