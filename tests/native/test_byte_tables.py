@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +15,14 @@ from circlet.backends.native.rules.quantized import table
 from circlet.backends.native.rules.rule import Sink
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add, Div, Maximum, Minimum, Mul, Sub
-from circlet.runtime.ops.quantize import Cast
-from circlet.runtime.ops.unary import Gelu, Logistic, Round, Tanh
+from circlet.runtime.ops.quantize import Cast, Dequantize, Quantize
+from circlet.runtime.ops.unary import Elu, Gelu, Logistic, Relu, Round, Tanh
 from tests.native.test_interpreter_plans import opened
+from tests.ops.cases import q
 
 
 def cast(g: SubgraphBuilder, x: Value, kind: DType) -> Value:
@@ -62,18 +66,23 @@ def moved(g: SubgraphBuilder, x: Value) -> Value:
     return cast(g, g.apply(Sub(), cast(g, x, DType.INT32), g.constant(np.int32(128))), DType.INT8)
 
 
-@pytest.mark.parametrize("length", [4, -1])
-@pytest.mark.parametrize(("write", "tables"), [(gelu, 1), (silu, 1), (each_channel, 0), (moved, 0)])
-def test_as_numpy(monkeypatch: pytest.MonkeyPatch, folder: object, write: Callable[[SubgraphBuilder, Value], Value],
-                  tables: int, length: int) -> None:
-    """Bits of all bytes, which a computation makes."""
-    made: list[Call] = []
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch, folder: object) -> list[Call]:
+    """What tables are made of."""
+    calls: list[Call] = []
 
     def look_up(function: Function, given: Operand, found: Made, sink: Sink) -> None:
-        made.append(found.call)
+        calls.append(found.call)
         table.look_up(function, given, found, sink)
 
     monkeypatch.setattr("circlet.backends.native.lower.groups.look_up", look_up)
+    return calls
+
+
+@pytest.mark.parametrize("length", [4, -1])
+@pytest.mark.parametrize(("write", "tables"), [(gelu, 1), (silu, 1), (each_channel, 0), (moved, 0)])
+def test_as_numpy(made: list[Call], write: Callable[[SubgraphBuilder, Value], Value], tables: int, length: int) -> None:
+    """Bits of all bytes, which a computation makes."""
     b = ModelBuilder()
     main = b.subgraph("main")
     kind = DType.UINT8 if write is moved else DType.INT8
@@ -87,3 +96,25 @@ def test_as_numpy(monkeypatch: pytest.MonkeyPatch, folder: object, write: Callab
     np.testing.assert_array_equal(found, expected, strict=True)
     assert len(made) == tables
     assert write is each_channel or len(np.unique(expected)) > 60
+
+
+@pytest.mark.parametrize("function", [Elu, Tanh, Relu])
+def test_functions_of_floats_between_bytes(made: list[Call], function: Callable[[], Op]) -> None:
+    """As TensorFlow's converter writes what it has no kernel of bytes for, behind a layer."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1, 64))
+
+    def tensor(kind: DType, scale: float = 0.0, zero: int = 0) -> Tensor:
+        return replace(opened("", kind, (-1, 64)), quantization=q(scale, zero) if scale else None)
+
+    (given,) = main.op(Quantize(), x, outputs=[tensor(DType.INT8, 0.5)])
+    (doubled,) = main.op(Add(), given, given, outputs=[tensor(DType.INT8, 0.05, 3)])
+    (shown,) = main.op(Dequantize(), doubled, outputs=[tensor(DType.FLOAT32)])
+    (changed,) = main.op(function(), shown, outputs=[tensor(DType.FLOAT32)])
+    main.output(*main.op(Quantize(), changed, outputs=[tensor(DType.INT8, 0.02, -60)]))
+    model, values = b.build(), np.linspace(-4, 4, 256, dtype=np.float32).reshape(4, 64)
+    (expected,) = circlet.Session(model, "cpu").invoke(0, [values])
+    (found,) = circlet.Session(model, "native").invoke(0, [values])
+    np.testing.assert_array_equal(found, expected, strict=True)
+    assert len(made) == 1

@@ -31,7 +31,22 @@ from circlet.runtime.ops.layout import (
     Transpose,
     Unpack,
 )
+from circlet.runtime.ops.quantize import Dequantize, Quantize
 from circlet.runtime.ops.resample import Resample
+from circlet.runtime.ops.transcendental import Erf
+from circlet.runtime.ops.unary import (
+    Elu,
+    Exp,
+    Gelu,
+    Log,
+    Logistic,
+    Silu,
+    StablehloExponential,
+    StablehloLog,
+    StablehloLogistic,
+    StablehloTanh,
+    Tanh,
+)
 from circlet.runtime.passes.transforms.rewrite import rewrite_subgraphs
 from circlet.runtime.records import dataclass
 
@@ -40,8 +55,14 @@ LARGEST_GROUP = 48
 one after another, of 4096 floats in the first-level cache, groups of 8 or 16 take half the time of 48, and all in one
 twice as long (AVX-512); all compile equally fast."""
 LEAST_LOOKED_UP = 6
-"""Members of a group that a table of bytes replaces, where they could have been computed with what makes the bytes: a
-choice. To replace bytes takes about as long as two or three operators of float32."""
+"""What a group comes to at the least that a table of bytes replaces, where it could have been computed with what makes
+the bytes, counted in operators of float32: a choice. To replace bytes takes about as long as two or three."""
+_COUNTED: dict[type[Op], int] = {
+    Dequantize: 3, Quantize: 4,
+    **dict.fromkeys((Elu, Erf, Exp, Gelu, Log, Logistic, Silu, Tanh, StablehloExponential, StablehloLog,
+                     StablehloLogistic, StablehloTanh), 4)}
+"""How many such operators some are: those that QuantizeLinear and DequantizeLinear are written with, and the least that
+a function takes which is a polynomial."""
 TURNING = (Transpose, StablehloTranspose)
 MOVING = (*TURNING, Slice, StridedSlice, StablehloSlice, Split, SplitV, Unpack)
 """Operators that exchange axes; those whose results lie where an input does, in strides."""
@@ -164,7 +185,8 @@ class _Grouping:
         tensors, members = self._subgraph.tensors, self._groups[last].members
         found = [self._subgraph.operators[each] for each in members]
         ends = source, self._subgraph.operators[last].outputs[0]
-        if len(found) < LEAST_LOOKED_UP or any(tensors[each].dtype not in BYTES for each in ends):
+        count = sum(_COUNTED.get(type(each.op), 1) for each in found)
+        if count < LEAST_LOOKED_UP or any(tensors[each].dtype not in BYTES for each in ends):
             return False
         made = {source, *(each for operator in found for each in operator.outputs)}
         return all(operator.op.elementwise and all(
