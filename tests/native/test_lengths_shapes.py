@@ -18,10 +18,10 @@ from circlet.runtime.ops.comparison import Equal, GreaterEqual, LogicalAnd, Logi
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Mul, Sub
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice, Split, SplitV, StridedSlice, Transpose
-from circlet.runtime.ops.pad import Pad, PadV2, StablehloPad
+from circlet.runtime.ops.pad import Pad, PadV2, StablehloPad, Tile
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceProd
-from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, Fill, Range, Reshape, ShapeOf
+from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, ExpandDims, Fill, OneHot, Range, Reshape, ShapeOf
 from circlet.runtime.ops.spatial import BatchToSpaceND, SpaceToBatchND
 from circlet.runtime.ops.unary import Ceil, Floor, LogicalNot, Neg, Relu, ZerosLike
 from tests.native.test_lengths import Graph, floats
@@ -74,6 +74,14 @@ def by_fours(g: Graph, x: Value) -> Value:
     fours = ints(g, FloorDiv(), length(g, x), g.number(4))
     each = ints(g, Div(), ints(g, Mul(), fours, ints(g, FloorDiv(), length(g, x), g.number(2))), fours)
     return g(Fill(), ints(g, Pack(2), each, g.number(6)), g.number(0.5))
+
+
+def repeated(g: Graph, x: Value) -> Value:
+    """As many copies as there are rows, by a number for one axis and 1 for the others, and all of them as rows."""
+    times = ints(g, OneHot(), g.number(0), g.number(3), length(g, x), g.number(1))
+    copies = g(Tile(), g(ExpandDims(), x, g.number(0)), times)
+    rows = ints(g, Mul(), length(g, x), length(g, x))
+    return g(Reshape(), copies, ints(g, Pack(2), rows, g.number(-1)))
 
 
 def merged(g: Graph, x: Value) -> Value:
@@ -229,9 +237,9 @@ def around_rows(g: Graph, x: Value) -> Value:
 
 
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
-    whole_fours, halves, strides, by_fours, merged, summed, turned, in_parts, in_columns, expanded, kept, numbered,
-    grouped, backwards, dilated, odd_rows_behind, fours_rounded_up, columns_first, times_nothing, steps, scaled,
-    halved_as_by_jax, around_rows)
+    whole_fours, halves, strides, by_fours, repeated, merged, summed, turned, in_parts, in_columns, expanded, kept,
+    numbered, grouped, backwards, dilated, odd_rows_behind, fours_rounded_up, columns_first, times_nothing, steps,
+    scaled, halved_as_by_jax, around_rows)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))

@@ -294,6 +294,17 @@ def _are_one(first: int | None, second: int | None) -> bool:
     return first is not None and second is not None and not may_differ(first, second)
 
 
+def _hot(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    """As exporters write how often something is repeated along one axis."""
+    assert isinstance(op, shape.OneHot)
+    places, depth, on, off = _given(inputs)
+    if not all(isinstance(each, int) for each in (*places.flat, *depth.flat)):
+        raise Unknown
+    axis = op.axis % (places.ndim + 1)
+    found = np.moveaxis(places[..., None] == np.arange(depth.item()), -1, axis)
+    return (np.where(found, on.reshape(()), off.reshape(())).reshape(shapes[0]),)
+
+
 def _add(one: int, other: int) -> int:
     return one + other
 
@@ -364,6 +375,7 @@ _RULES: Mapping[type[Op], _Rule] = {
     pad.PadV2: _padded,
     unary.ZerosLike: _zeros,
     shape.Fill: _filled,
+    shape.OneHot: _hot,
     shape.BroadcastArgs: _broadcast,
     shape.BroadcastTo: _filled,
     comparison.Equal: _compared("=="),
