@@ -14,7 +14,8 @@ from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.layout import Pack, StridedSlice, Transpose
 from circlet.runtime.ops.matmul import FullyConnected
-from circlet.runtime.ops.shape import Bitcast, OneHot, Reshape, ShapeOf
+from circlet.runtime.ops.shape import Bitcast, OneHot, Reshape, ShapeOf, StablehloReshape
+from circlet.runtime.ops.unary import Neg
 from tests.native.against_cpu import agree, values
 from tests.native.native_cases import native_test
 from tests.ops.test_shape import BROADCAST, DECLARED, FILL, ONE_HOT, RANGE, RESHAPE, VALUES
@@ -79,3 +80,14 @@ def test_shapes_made_from_shapes_are_known_when_code_is_made() -> None:
         given = values((rows, 4), np.float32, rows)
         (found,) = session.invoke(0, [given])
         np.testing.assert_array_equal(found, np.square(given + given).reshape(rows, 2, 2))
+
+
+def test_a_shape_that_is_not_declared() -> None:
+    """The operator before is no part of a group whose shape nobody could tell."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    opposite = main.apply(Neg(), main.input("x", DType.FLOAT32, (1,)))
+    main.output(*main.op(StablehloReshape(), opposite, outputs=[Tensor("y", DType.FLOAT32, (), has_rank=False)]))
+    for backend in ("cpu", "native"):
+        found, = circlet.Session(b.build(), backend).invoke(0, [np.array([3], np.float32)])
+        np.testing.assert_array_equal(found, np.array(-3, np.float32), strict=True)

@@ -33,6 +33,7 @@ from circlet.runtime.ops.layout import (
 )
 from circlet.runtime.ops.quantize import Dequantize, Quantize
 from circlet.runtime.ops.resample import Resample
+from circlet.runtime.ops.shape import Bitcast, StablehloReshape
 from circlet.runtime.ops.transcendental import Erf
 from circlet.runtime.ops.unary import (
     Elu,
@@ -66,6 +67,8 @@ a function takes which is a polynomial."""
 TURNING = (Transpose, StablehloTranspose)
 MOVING = (*TURNING, Slice, StridedSlice, StablehloSlice, Split, SplitV, Unpack)
 """Operators that exchange axes; those whose results lie where an input does, in strides."""
+DECLARED = (Bitcast, StablehloReshape)
+"""Operators whose results have the shape that the model declares, which it may not."""
 SKIP = Operator(Skip(), (), ())
 """What stands where a member of a group was."""
 
@@ -254,7 +257,8 @@ class _Grouping:
         operator = self._subgraph.operators[number]
         values = [operator.inputs[k] for k in (rule.memory_inputs or frozenset()) | rule.parameters
                   if k < len(operator.inputs)]
-        if rule.nest is not None or all(each in self._foldable for each in values):
+        if rule.nest is not None or (not isinstance(operator.op, DECLARED) and all(
+                each in self._foldable for each in values)):
             return True
         tensors = [None if each == ABSENT else self._subgraph.tensors[each] for each in operator.inputs]
         operands = tuple(None if each is None else Operand(each.dtype, each.shape, each.data) for each in tensors)
