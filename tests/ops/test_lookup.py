@@ -6,7 +6,6 @@ import numpy as np
 
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.lookup import Combiner, EmbeddingLookupSparse, LshProjection, Projection
-from tests.native.native_cases import native_test
 from tests.ops.arrays import const
 from tests.ops.cases import Case, T
 from tests.ops.litert import Row, litert_test, real, result, whole
@@ -64,4 +63,3 @@ DRAWN = [
 test_embedding_lookup_sparse = case_test(LOOKED_UP)
 test_lsh_projection = case_test(PROJECTED)
 test_drawn = litert_test(DRAWN)
-test_native = native_test([*LOOKED_UP, *PROJECTED])
