@@ -115,7 +115,7 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     depth = x.shape[-2 if node.op.adj_x else -1]
     product = FloatProduct(node, e, node.shape[len(outer):], depth, outer)
     plan = product.plan
-    if are_few_columns(node, plan, y) and is_known(plan.columns, 1) and not node.op.adj_x:
+    if are_few_columns(node, plan, y) and plan.columns == 1 and not node.op.adj_x:
         left, right, work = *(node.function.pointer(each) for each in (x, y)), prod(outer) * plan.rows * plan.depth
         with parallel_nest(e, outer, work) as index:
             multiply_columns(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index),
