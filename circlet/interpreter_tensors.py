@@ -187,9 +187,10 @@ class SubgraphTensors:
         Raises:
             InputError: the tensor has no memory, or the value is of another type or shape.
         """
-        if type(value) is _ARRAY and type(index) is int and value.dtype is self._plain.get(index):
-            target = self._arrays.get(index)
-            if target is not None and value.shape == target.shape:
+        if type(value) is _ARRAY and type(index) is int:
+            plain, target = self._plain.get(index), self._arrays.get(index)
+            if target is not None and value.shape == target.shape \
+                    and (value.dtype is plain or value.dtype == plain):
                 target[...] = value
                 return
         self._set_checked(self.checked(index), value)
@@ -202,7 +203,8 @@ class SubgraphTensors:
         rows = []
         for name, value in values.items():
             index = indices.get(name, ABSENT)
-            if type(value) is not _ARRAY or value.dtype is not self._plain.get(index):
+            plain = self._plain.get(index)
+            if type(value) is not _ARRAY or (value.dtype is not plain and value.dtype != plain):
                 return False
             target = self._arrays[index]
             if value.shape != target.shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
+from circlet.runtime.exec.values.inputs import entry_of
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
@@ -327,6 +329,19 @@ def test_an_input_is_not_kept_alive() -> None:
     before = sys.getrefcount(value)
     runnable.run([value])
     assert sys.getrefcount(value) == before
+
+
+def test_types_of_other_processes_are_the_declared_ones() -> None:
+    sent = pickle.loads(pickle.dumps(SAMPLE))
+    assert sent.dtype is not SAMPLE.dtype
+    model = identity(x=MATRIX)
+    entry = entry_of(model, 0, None)
+    ready = entry.ready({"x": sent})
+    assert ready is not None and ready[0] is sent
+    assert entry.ready({"x": SAMPLE.astype(">f4")}) is None
+    runnable = circlet.Session(model)
+    for value in (sent, SAMPLE, sent):
+        g.assert_equal(g.run(runnable, [value]), [SAMPLE])
 
 
 @pytest.mark.parametrize("inputs", [{"x": f32(1)}, {"x": f32(1), "y": f32(2), "z": f32(3)}, {"x": f32(1), "z": f32(2)}])

@@ -110,7 +110,7 @@ class Entry:
                 if declared or dtype is None or type(value) is not dtype.type:
                     return None
                 value = np.asarray(value)
-            if value.dtype is not dtype:
+            if value.dtype is not dtype and value.dtype != dtype:
                 return None
             if value.shape != declared and not _is_allowed(value.shape, declared, closed):
                 return None
@@ -209,7 +209,9 @@ def _fill(entry: Entry, targets: tuple[Array, ...]) -> _Fill:
         for name, dtype, scalar, shape, target in rows:
             value: Any = inputs.get(name)
             kind = type(value)
-            if (kind is not _ARRAY and kind is not scalar) or value.dtype is not dtype or value.shape != shape:
+            if (kind is not _ARRAY and kind is not scalar) or value.shape != shape:
+                return False
+            if value.dtype is not dtype and value.dtype != dtype:
                 return False
             target[...] = value
         return True
