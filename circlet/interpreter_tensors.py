@@ -93,6 +93,8 @@ class SubgraphTensors:
         """The element types of arrays that callers see in other types than those of their memory."""
         self._blanks: set[int] = set()
         """Results that are zeros as long as nothing has run."""
+        self._unset: set[int] = set()
+        """Inputs that are zeros but whose memory holds something else, until somebody looks."""
         self._bound: BoundRun | None = None
         """Set when the subgraph is ready to run."""
         self._former: BoundRun | None = None
@@ -158,6 +160,8 @@ class SubgraphTensors:
         if index in self._blanks:
             self._arrays[index] = self._blank(index)
             self._blanks.discard(index)
+        if index in self._unset:
+            self._zero_unset()
         if index in self._arrays:
             view = self._views.get(index)
             return self._arrays[index] if view is None else self._arrays[index].view(view)
@@ -178,7 +182,7 @@ class SubgraphTensors:
             InputError: it has no memory.
         """
         found = self._arrays.get(index) if type(index) is int else None
-        copy = (self.array(index) if found is None or self._views else found).copy()
+        copy = (self.array(index) if found is None or self._views or self._unset else found).copy()
         return copy if copy.ndim or copy.dtype.hasobject else copy[()]
 
     def set(self, index: int, value: npt.ArrayLike) -> None:
@@ -192,6 +196,7 @@ class SubgraphTensors:
             if target is not None and value.shape == target.shape \
                     and (value.dtype is plain or value.dtype == plain):
                 target[...] = value
+                self._unset.discard(index)
                 return
         self._set_checked(self.checked(index), value)
 
@@ -212,6 +217,7 @@ class SubgraphTensors:
             rows.append((target, value))
         for target, value in rows:
             target[...] = value
+        self._unset.difference_update(indices.values())
         return True
 
     def _set_checked(self, index: int, value: npt.ArrayLike) -> None:
@@ -263,6 +269,7 @@ class SubgraphTensors:
         if bound is not None and self._session.rebind(bound, tuple([self.shapes[each] for each in inputs])):
             self._take(bound)
         else:
+            self._zero_unset()
             for each in inputs:
                 if each not in self._arrays:
                     self._arrays[each] = self._blank(each)
@@ -283,11 +290,12 @@ class SubgraphTensors:
         self._is_settled = False
 
     def _take(self, bound: BoundRun) -> None:
-        """Makes the arrays that it reads since it was bound again those of inputs, with the values that they had."""
+        """Makes the arrays that it reads since it was bound again those of inputs, with the values that they had; new
+        ones are to be zeros."""
         for tensor, array in zip(self.subgraph.inputs, bound.inputs, strict=True):
             old = self._arrays.get(tensor)
             if old is None:
-                array[...] = 0
+                self._unset.add(tensor)
             elif old.base is None or old.base is not array.base:
                 array[...] = old
             self._arrays[tensor] = array
@@ -300,6 +308,8 @@ class SubgraphTensors:
         """
         if self._bound is None:
             raise InterpreterError("Invoke called on model that is not ready. Run allocate_tensors() first")
+        if self._unset:
+            self._zero_unset()
         try:
             self._session.run_bound(self._bound)
         except BaseException:
@@ -308,6 +318,11 @@ class SubgraphTensors:
             raise
         if not self._is_settled:
             self._settle(self._bound)
+
+    def _zero_unset(self) -> None:
+        for each in self._unset:
+            self._arrays[each][...] = 0
+        self._unset.clear()
 
     def _settle(self, bound: BoundRun) -> None:
         for tensor, value in zip(self._outputs, bound.results, strict=True):
@@ -327,6 +342,7 @@ class SubgraphTensors:
     def _clear(self, index: int) -> None:
         """Takes an input's memory away; strings have some always."""
         self._arrays.pop(index, None)
+        self._unset.discard(index)
         if self.subgraph.tensors[index].dtype is DType.STRING:
             self._arrays[index] = self._blank(index)
 

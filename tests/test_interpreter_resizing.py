@@ -62,6 +62,8 @@ class Caller:
         held = [np.zeros(shape, np.float32) if value is None else value
                 for shape, value in zip(self.shapes, self.values, strict=True)]
         self.values[:] = held
+        if self.choose.random() < 0.5:
+            return held
         for index, value in zip(self.inputs, held, strict=True):
             np.testing.assert_array_equal(self.interpreter.get_tensor(index), value, strict=True)
         return held
@@ -84,7 +86,7 @@ class Caller:
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
 @pytest.mark.parametrize("has_places", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(5))
 def test_what_is_written_stays(has_places: bool, backend: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CIRCLET_BACKEND", backend)
     caller = Caller(model(has_places), seed)
