@@ -19,7 +19,8 @@ _RUNS = (
 
 def get_ready() -> None:
     """Imports what runs compiled code, where code can be compiled, and finds out where that is kept, what of it is for
-    this installation, and how much memory there is. Elsewhere the package stays small."""
+    this installation, and how much memory there is; has numpy's lists of memory made. Elsewhere the package stays
+    small."""
     with suppress(ValueError, OSError):  # a session tells them: a wrong variable, a package that is no folder of files
         if current().has(Feature.LLVM):
             with _unsearched():
@@ -27,11 +28,12 @@ def get_ready() -> None:
                     imported(f"circlet.{name}")
             from circlet.backends.native.load.cache import folder
             from circlet.backends.native.load.fingerprint import installation
-            from circlet.runtime.exec.memory import physical_memory
+            from circlet.runtime.exec.memory import physical_memory, touch_lists
 
             folder()
             installation()
             physical_memory()
+            touch_lists()
 
 
 @contextmanager

@@ -60,6 +60,17 @@ def test_the_package_loads_what_is_asked_for() -> None:
 
 
 @NATIVE
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count other things")
+def test_small_arrays_find_their_lists_made() -> None:
+    program = ("import resource, circlet, numpy\n"
+               "counted = [resource.getrusage(resource.RUSAGE_SELF).ru_minflt for _ in range(2)][-1]\n"
+               "for size in range(40, 1024, 64): numpy.empty(size, numpy.uint8)\n"
+               "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - counted)")
+    found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 10
+
+
+@NATIVE
 @pytest.mark.parametrize("model", ["tests/models/collatz", "tests/models/dense_batch", "tests/models/beam"])
 def test_what_runs_code_is_loaded_with_the_package(kept: Path, model: str) -> None:
     program = ("from pathlib import Path\nimport circlet, sys\nprint(*sys.modules, 'END')\n"
