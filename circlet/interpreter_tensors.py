@@ -93,6 +93,8 @@ class SubgraphTensors:
         """The element types of arrays that callers see in other types than those of their memory."""
         self._blanks: set[int] = set()
         """Results that are zeros as long as nothing has run."""
+        self._is_untold = False
+        """Whether results are blank, and `shapes` and `_blanks` do not tell that yet."""
         self._unset: set[int] = set()
         """Inputs that are zeros but whose memory holds something else, until somebody looks."""
         self._bound: BoundRun | None = None
@@ -135,6 +137,8 @@ class SubgraphTensors:
 
     def shape(self, index: int) -> Shape:
         """The shape of a tensor, at present."""
+        if self._is_untold:
+            self._tell_blanks()
         if self._is_partial and index not in self._border:
             self._complete()
         return self.shapes[index]
@@ -157,6 +161,8 @@ class SubgraphTensors:
             InputError: it has none.
         """
         index = self.checked(index)
+        if self._is_untold:
+            self._tell_blanks()
         if index in self._blanks:
             self._arrays[index] = self._blank(index)
             self._blanks.discard(index)
@@ -182,7 +188,9 @@ class SubgraphTensors:
             InputError: it has no memory.
         """
         found = self._arrays.get(index) if type(index) is int else None
-        copy = (self.array(index) if found is None or self._views or self._unset else found).copy()
+        if found is None or self._views or self._unset or self._is_untold:
+            found = self.array(index)
+        copy = found.copy()
         return copy if copy.ndim or copy.dtype.hasobject else copy[()]
 
     def set(self, index: int, value: npt.ArrayLike) -> None:
@@ -242,7 +250,7 @@ class SubgraphTensors:
         if index not in self.subgraph.inputs:
             raise InterpreterError(f"Attempting to resize tensor {self.label(index)}, which is not an "
                                    f"input; inputs are {list(self.subgraph.inputs)}")
-        if min(shape, default=0) < 0:
+        if size is not shape and min(shape, default=0) < 0:
             raise InterpreterError(f"Attempting to resize tensor {index} to {list(shape)}: lengths must not be "
                                    "negative.")
         if strict:
@@ -279,15 +287,20 @@ class SubgraphTensors:
         if shapes is not None:
             self.shapes = [old if new is None else new for old, new in zip(self.shapes, shapes, strict=True)]
         self._is_partial = shapes is None
+        self._bound = self._former = bound
+        self._is_settled, self._is_untold = False, True
+
+    def _tell_blanks(self) -> None:
+        """Makes results blank, as they are until something has run."""
+        assert self._former is not None
+        self._is_untold = False
         self._blanks.clear()
-        for tensor, shape in zip(self._outputs, bound.result_shapes, strict=True):
+        for tensor, shape in zip(self._outputs, self._former.result_shapes, strict=True):
             if tensor in self._results:
                 self._arrays.pop(tensor, None)
                 if shape is not None:
                     self.shapes[tensor] = shape
                     self._blanks.add(tensor)
-        self._bound = self._former = bound
-        self._is_settled = False
 
     def _take(self, bound: BoundRun) -> None:
         """Makes the arrays that it reads since it was bound again those of inputs, with the values that they had; new
@@ -330,6 +343,7 @@ class SubgraphTensors:
                 self._arrays[tensor] = value
                 self.shapes[tensor] = value.shape
         self._blanks.clear()
+        self._is_untold = False
         self._is_settled = bound.is_fixed
 
     def _blank(self, index: int) -> Array:
