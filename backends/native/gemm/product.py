@@ -203,10 +203,20 @@ class _Nest:
     def _begin(self, split: Split, number: ir.Value) -> ir.Value:
         """Where a part begins."""
         begin = self._e.builder.mul(number, self._e.number(split.size))
+        if split.sooner:
+            return self._sooner(begin)
         if split.overlaps:
             return self._e.intrinsic("smin", begin, self._e.number(split.total - split.size))
         larger = self._e.intrinsic("smin", number, self._e.number(split.larger))
         return self._e.builder.add(begin, larger) if split.larger else begin
+
+    def _sooner(self, begin: ir.Value) -> ir.Value:
+        """Where a part of an open count begins, or sooner by what it then has more, if it would have one row and others
+        come before."""
+        e, b, split = self._e, self._e.builder, self._plan.split
+        leaves_one = b.icmp_signed("==", begin, e.number(split.total - 1))
+        is_first = b.icmp_signed("==", begin, e.number(0))
+        return e.select(b.and_(leaves_one, b.not_(is_first)), b.sub(begin, e.number(split.sooner)), begin)
 
     def _tile(self, group: Group, panel: ir.Value, right: Panels, first: ir.Value, k: ir.Value, chunk: _Chunk) -> None:
         """Tile `k` of a block, if it is wanted."""
@@ -297,8 +307,11 @@ class _Nest:
         if len(split.sizes) == 1:
             return e.number(split.sizes[0])
         if split.is_open:
-            left = e.builder.sub(e.number(split.total), e.builder.mul(number, e.number(split.size)))
-            return e.intrinsic("smin", left, e.number(split.size))
+            begin, end = (e.builder.mul(each, e.number(split.size))
+                          for each in (number, e.builder.add(number, e.number(1))))
+            if split.sooner:
+                begin, end = self._sooner(begin), self._sooner(end)
+            return e.builder.sub(e.intrinsic("smin", end, e.number(split.total)), begin)
         larger, smaller = split.sizes
         return e.select(self._is_larger(number), e.number(larger), e.number(smaller))
 

@@ -70,6 +70,12 @@ class Split:
         return is_length(self.total)
 
     @property
+    def sooner(self) -> int:
+        """By how much the last part of an open count begins sooner where it would have a size of 1, which takes longer
+        than its share: it has to read the panel, which does not fit into the first cache."""
+        return 0 if not self.fewer or self.overlaps else self.size - -(-(self.size + 1) // 2)
+
+    @property
     def apart(self) -> Split:
         """The same in parts that do not overlap, none of them larger."""
         if self.overlaps and self.is_open:
