@@ -83,10 +83,12 @@ def test_one_function_serves_nothing_and_other_lengths(name: str, folder: object
     assert len(compiled) == 1, "it is on the disk"
 
 
-@pytest.mark.parametrize("write", [attended, summed, greatest])
-def test_nothing_before_and_after_other_lengths(write: Write, folder: object) -> None:
+@pytest.mark.parametrize("write", [attended, in_heads, summed, greatest])
+def test_nothing_before_and_after_other_lengths(write: Write, folder: object, compiled: list[str]) -> None:
+    """A decoder begins anew in a session that had kept something."""
     native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
     for lengths in (*LENGTHS[4:], *LENGTHS[:4]):
         arrays = given(*lengths)
         for found, expected in zip(native.invoke(0, arrays), cpu.invoke(0, arrays), strict=True):
             check(found, expected, 1e-5)
+    assert len(compiled) == 1 or write is greatest

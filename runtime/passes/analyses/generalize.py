@@ -15,13 +15,14 @@ may be spread over another one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import product
+from itertools import chain, product
 from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError
-from circlet.runtime.ir.length import Scope, ToldApart, is_late
+from circlet.runtime.ir.length import Scope, ToldApart, is_late, terms_of, value
 from circlet.runtime.ir.model import ABSENT, Model
 from circlet.runtime.ir.premises import Premises
 from circlet.runtime.ir.terms import LEAST, Symbol
@@ -64,7 +65,7 @@ class Generalizer:
         alone = None if opened else self._specializer.at(index, shapes)
         if alone is not None and alone.is_static:
             return alone
-        lengths = tuple(shapes[position][axis] for position, axis in opened)
+        lengths = _lengths(shapes, opened)
         fixed = tuple(tuple(-1 if (position, axis) in opened else size for axis, size in enumerate(shape))
                       for position, shape in enumerate(shapes))
         key = (index, fixed)
@@ -85,6 +86,7 @@ class Generalizer:
             self.at.cache_clear()
             return self.at(index, shapes)
         if general is not None:
+            general = self._serving_none(index, shapes, opened, general)
             general = replace(general, stop=min(general.stop, alone.stop))
             if _agrees(general.case(lengths), alone):
                 general.scope.close()
@@ -170,6 +172,21 @@ class Generalizer:
                 found = other
         return found
 
+    def _serving_none(self, index: int, shapes: tuple[Shape, ...], opened: _Open, general: General) -> General:
+        """The same for lengths of 0 as well, where all results have elements for these, and all that was answered is so
+        for them, too: what a decoder has kept is nothing at first, whatever it kept in the run that was first."""
+        lengths, scope, equal = _lengths(shapes, opened), general.scope, equalities(general.scope)
+        none = _served_as_none(general, lengths, equal)
+        if not none:
+            return general
+        premises = replace(scope.premises, least={**scope.premises.least, **dict.fromkeys(chain(*none), 0)})
+        with suppress(ToldApart):
+            other = self._derived(index, shapes, opened, premises, equal)
+            if other is not None and other.spec.stop == general.spec.stop and equalities(other.scope) == equal and all(
+                    map(other.fits, (lengths, *none.values()))):
+                return other
+        return general
+
     def _with_equal(self, index: int, shapes: tuple[Shape, ...], opened: _Open, premises: Premises
                     ) -> General | None:
         """As `_derived`, with one length for those that have one name, and those that are assumed to be equal, and sums
@@ -217,6 +234,38 @@ class Generalizer:
             return General(spec, scope, _first_computed(spec), tuple(scope.lengths[scope.opened:]), opened)
         except (ExecutionError, LimitError):
             return None
+
+
+def _lengths(shapes: tuple[Shape, ...], opened: _Open) -> tuple[int, ...]:
+    """The lengths at hand."""
+    return tuple(shapes[position][axis] for position, axis in opened)
+
+
+def _served_as_none(general: General, lengths: Sequence[int], equal: Mapping[int, Sum]
+                    ) -> Mapping[frozenset[int], tuple[int, ...]]:
+    """The lengths, by number, that are added to others and could be 0 by what was answered, those together that are
+    one, and all lengths then; those are left out that leave a result without elements."""
+    if not general.spec.is_static:
+        return {}
+    sizes = [size for shape in general.spec.output_shapes for size in shape if not is_late(size)]
+    parts = {number for size in sizes for number in _summands(size)}.union(
+        *(each.numbers for each in equal.values() if len(each.numbers) > 1))
+    found = {}
+    for number in (each for each in parts - equal.keys() if lengths[each]):
+        others = [0 if each == number else length for each, length in enumerate(lengths)]
+        instead = {each: sum(map(others.__getitem__, other.numbers), other.more) for each, other in equal.items()}
+        given = tuple(instead.get(each, length) for each, length in enumerate(others))
+        at = general.all_lengths(given)
+        if all(value(each, at) > 0 for each in sizes) and all(each.fits(at) for each in general.scope.assumptions):
+            found[frozenset(each for each, length in enumerate(given) if not length and lengths[each])] = given
+    return found
+
+
+def _summands(size: int) -> list[int]:
+    """The numbers of open lengths of which a size is the sum; none where it is no sum."""
+    terms = terms_of(size)
+    found = [atoms[0].number for _, atoms in terms if len(atoms) == 1 and isinstance(atoms[0], Symbol)]
+    return found if len(terms) > 1 else []
 
 
 def _numbers(lengths: Sequence[int], length: int) -> frozenset[int]:
