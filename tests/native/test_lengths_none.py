@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.controlflow import If
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.layout import Concatenation, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul
@@ -56,6 +59,26 @@ def greatest(g: Graph, past: Value, new: Value, mask: Value) -> Sequence[Value]:
 MODELS: dict[str, Write] = {"attended": attended, "in heads": in_heads, "summed": summed}
 
 
+def merged() -> Model:
+    """What is new behind what was, or alone, as a condition says: a decoder of both steps."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    made: list[int] = []
+    for name in ("first", "then"):
+        g = Graph(b.subgraph(name))
+        past, new = (g.builder.input(each, DType.FLOAT32, (-1, 4)) for each in ("past", "new"))
+        kept = g(Tanh(), new) if name == "first" else g(Concatenation(0), past, g(Tanh(), new))
+        scores = g(Softmax(1.0), g(BatchMatMul(adj_y=True), new, kept))
+        g.builder.output(g(BatchMatMul(), scores, kept))
+        g.builder.output(kept)
+        made.append(g.builder.index)
+    which = main.input("which", DType.BOOL, ())
+    given = [main.input(name, DType.FLOAT32, (-1, 4)) for name in ("past", "new")]
+    results = main.op(If(*made), which, *given, outputs=[Tensor("", DType.FLOAT32, (), has_rank=False)] * 2)
+    main.output(*results)
+    return b.build()
+
+
 def model(write: Write) -> Model:
     b = ModelBuilder()
     g = Graph(b.subgraph("main"))
@@ -92,3 +115,14 @@ def test_nothing_before_and_after_other_lengths(write: Write, folder: object, co
         for found, expected in zip(native.invoke(0, arrays), cpu.invoke(0, arrays), strict=True):
             check(found, expected, 1e-5)
     assert len(compiled) == 1 or write is greatest
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_decoder_of_both_steps_has_one_function(order: int, folder: object, compiled: list[str]) -> None:
+    native, cpu = (circlet.Session(merged(), backend=each) for each in ("native", "cpu"))
+    for before, new in ((5, 3), (0, 4), (1, 1), (0, 1), (9, 2))[::order]:
+        for is_first in (False, True):
+            arrays = [np.array(is_first), floats(before, 4), floats(new, 4)]
+            for found, expected in zip(native.invoke(0, arrays), cpu.invoke(0, arrays), strict=True):
+                check(found, expected, 1e-5)
+    assert len(compiled) == 1

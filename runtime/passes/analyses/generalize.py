@@ -22,6 +22,7 @@ from itertools import chain, product
 from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError
+from circlet.runtime.ir.bounds import bound_of
 from circlet.runtime.ir.length import Scope, ToldApart, is_late, terms_of, value
 from circlet.runtime.ir.model import ABSENT, Model
 from circlet.runtime.ir.premises import Premises
@@ -139,9 +140,10 @@ class Generalizer:
         return tuple(found)
 
     def _computes(self, index: int, shapes: tuple[Shape, ...]) -> bool:
-        """Whether all results have elements for inputs of which some have none."""
+        """Whether all results have elements, as far as is known, for inputs of which some have none."""
         alone = self._specializer.at(index, shapes)
-        return alone.is_static and all(map(all, alone.output_shapes))
+        found = [alone.shapes[each] for each in alone.subgraph.outputs]
+        return any(found) and all(all(each) for each in found if each is not None)
 
     def _says_one(self, index: int, opened: _Open) -> bool:
         """Whether the model says of open dimensions that they are 1 where nobody gives others."""
@@ -247,11 +249,12 @@ def _served_as_none(general: General, lengths: Sequence[int], equal: Mapping[int
     one, and all lengths then; those are left out that leave a result without elements."""
     if not general.spec.is_static:
         return {}
-    sizes = [size for shape in general.spec.output_shapes for size in shape if not is_late(size)]
-    parts = {number for size in sizes for number in _summands(size)}.union(
+    made = [size for shape in general.spec.output_shapes for size in shape]
+    sizes = [each for each in made if not is_late(each)]
+    parts = {number for each in made for number in _summands(each)}.union(
         *(each.numbers for each in equal.values() if len(each.numbers) > 1))
     found = {}
-    for number in (each for each in parts - equal.keys() if lengths[each]):
+    for number in (each for each, length in enumerate(lengths) if length and each in parts and each not in equal):
         others = [0 if each == number else length for each, length in enumerate(lengths)]
         instead = {each: sum(map(others.__getitem__, other.numbers), other.more) for each, other in equal.items()}
         given = tuple(instead.get(each, length) for each, length in enumerate(others))
@@ -262,8 +265,8 @@ def _served_as_none(general: General, lengths: Sequence[int], equal: Mapping[int
 
 
 def _summands(size: int) -> list[int]:
-    """The numbers of open lengths of which a size is the sum; none where it is no sum."""
-    terms = terms_of(size)
+    """The numbers of open lengths of which a size is the sum, or is at the most; none where it is no sum."""
+    terms = bound_of(terms_of(size)) or ()
     found = [atoms[0].number for _, atoms in terms if len(atoms) == 1 and isinstance(atoms[0], Symbol)]
     return found if len(terms) > 1 else []
 
