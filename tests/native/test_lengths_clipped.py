@@ -13,8 +13,10 @@ import circlet
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ops.elementwise import Add, Maximum, Minimum, Sub
 from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
-from circlet.runtime.ops.reduce import ReduceMax
-from circlet.runtime.ops.shape import Fill, Reshape
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.reduce import ReduceMax, Sum
+from circlet.runtime.ops.shape import Fill, Range, Reshape
+from circlet.runtime.ops.unary import Relu
 from tests.native.test_lengths import Graph, floats
 from tests.native.test_lengths_hosted import INTS, Write, model
 from tests.ops.cases import check
@@ -50,4 +52,28 @@ def test_one_function_serves_negative_numbers(clip: Clip, folder: object, compil
     for rows, k in ((8, 3), (8, -2), (30, -5), (5, 18), (12, 0), (400, -200), (2, -1)):
         given = [floats(rows, 6), np.array(k, np.int32)]
         check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], None)
+    assert len(compiled) == 1
+
+
+def least_of_one(g: Graph, x: Value) -> Value:
+    return g(Maximum(), g.number(1.0), x)
+
+
+def rectified(g: Graph, x: Value) -> Value:
+    return g(Relu(), x)
+
+
+@pytest.mark.parametrize("clip", [least_of_one, rectified])
+def test_numbers_that_are_not_negative_are_clipped_and_sizes(clip: Clip, folder: object, compiled: list[str]) -> None:
+    """How many frames durations come to, of which PyTorch writes a range up to the greatest of them and 0."""
+    def write(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+        total = g(Add(), g(Sum(), x, g.ints(0, 1)), g(Cast(), k))
+        count = g(ReduceMax(), g(Cast(), g(Reshape(), clip(g, total), g.ints(1)), dtype=INTS), g.ints(0), dtype=INTS)
+        places = g(Range(), g.number(0), maximum(g, count), g.number(1), dtype=INTS)
+        return [g(Reshape(), g(Cast(), places), g(Pack(2), g.number(1), count, dtype=INTS))]
+
+    native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
+    for rows, k in ((8, 30), (3, 9), (30, 200), (4, -50), (5, 40), (2, 31)):
+        given = [floats(rows, 6), np.array(k, np.int32)]
+        np.testing.assert_array_equal(native.invoke(0, given)[0], cpu.invoke(0, given)[0])
     assert len(compiled) == 1

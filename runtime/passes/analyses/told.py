@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from circlet.runtime.ir.faults import FAULTS
-from circlet.runtime.ir.length import Scope, computed_number, is_length, is_open, made, scope_of, terms_of
+from circlet.runtime.ir.length import CAPACITY, Scope, computed_number, is_length, is_open, made, scope_of, terms_of
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
 from circlet.runtime.ir.ratio import EXACT
@@ -30,6 +30,8 @@ _CLIPPING = frozenset({"MAXIMUM", "REDUCE_MAX"})
 """Operators that have zero for what is negative, where zero is one of their numbers."""
 _MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "PACK", "RESHAPE", "SQUEEZE"})
 """Operators that have the numbers of their inputs."""
+_KEEPING = frozenset({"ALIAS", "CAST", "EXPAND_DIMS", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "SQUEEZE"})
+"""Operators that have no other numbers than the first of their inputs, or these rounded towards zero."""
 MOST_CANCELLED = 1 << 30
 """How far from 0 a number may be that cancels in the lengths that it is computed into: half of what an int32 holds, so
 that two of them are added exactly. A choice; a run of which one is further away is left to a frame for any values."""
@@ -321,8 +323,9 @@ class Teller:
         if found is None and among is not None and tensor not in among:
             return None
         if found is None:
+            lowest = self._lowest(tensor)
             found, root = self._filled(tensor, shape, self._any_number if tensor in self._cancelled else partial(
-                self._number, least, is_signed))
+                self._number, max(least, lowest or 0), is_signed and lowest is None))
             self.told = replace(self.told, roots={**self.told.roots, tensor: root})
         self.told = replace(self.told, values={**self.told.values, tensor: found})
         return found
@@ -332,6 +335,25 @@ class Teller:
         if is_signed:
             return self._scope.told_number(0) - self._scope.told_number(0)
         return self._scope.told_number(least)
+
+    def _lowest(self, tensor: int) -> int | None:
+        """What the numbers of a tensor are at the least, as the greatest of each and a number is taken, such as 1; None
+        where that does not say that they are not negative. Code leaves a run of other numbers."""
+        for _ in range(MOST_FOLLOWED):
+            operator = self._inside.get(tensor, self._makers.get(tensor))
+            if operator is None:
+                return None
+            if operator.op.name == "RELU":
+                return 0
+            if operator.op.name == "MAXIMUM":
+                given = [array for each in operator.inputs if (array := self._known.get(each)) is not None and
+                         array.size and not array.dtype.hasobject]
+                least = max((float(each.min()) for each in given), default=-1.0)
+                return int(least) if 0 <= least <= CAPACITY else None
+            if operator.op.name not in _KEEPING:
+                return None
+            tensor = operator.inputs[0]
+        return None
 
     def _any_number(self) -> int:
         """A number that the run tells, and that has no part in lengths. Code leaves a run by asking for room."""
