@@ -126,3 +126,15 @@ def test_a_decoder_of_both_steps_has_one_function(order: int, folder: object, co
             for found, expected in zip(native.invoke(0, arrays), cpu.invoke(0, arrays), strict=True):
                 check(found, expected, 1e-5)
     assert len(compiled) == 1
+
+
+def test_any_number_of_nothing_is_one_function(folder: object, compiled: list[str]) -> None:
+    """Products (b, 0, 0) of (b, 0, 4), which are too little work to be shared out, however many they are."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x = g.builder.input("x", DType.FLOAT32, (-1, -1, 4))
+    g.builder.output(g(BatchMatMul(adj_y=True), x, x))
+    native = circlet.Session(b.build(), backend="native")
+    for batch in (1, 3, 1, 2):
+        assert native.invoke(0, [floats(batch, 0, 4)])[0].shape == (batch, 0, 0)
+    assert len(compiled) == 1

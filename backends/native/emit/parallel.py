@@ -132,7 +132,9 @@ def is_shared(e: Emitter, count: int, work: int) -> bool:
     """Whether `count` turns, of so much work together, are shared out; see `portion`."""
     if e.sharing is None or e.sharing.part is not None:
         return False
-    return may_differ(count, 1) if is_length(work) else count > 1 and work >= LEAST_WORK
+    if not (is_length(work) or work >= LEAST_WORK):
+        return False
+    return may_differ(count, 1) if is_length(count) else count > 1
 
 
 @contextmanager
