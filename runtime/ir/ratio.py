@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from circlet.runtime.ir.length import Length, is_length, larger
+from circlet.runtime.ir.length import Length, divisor, is_length, larger
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import DType
 from circlet.runtime.records import dataclass
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 EXACT = {DType.FLOAT32: 1 << 24, DType.FLOAT64: 1 << 53}
 """Up to which integer a type of floats has each."""
+MOST_OF_FEW = 64
+"""Lengths that are too few to be told apart from others: up to which a type of floats has what follows from them. A
+choice."""
 Number: TypeAlias = "Ratio | Length | int | float"
 
 
@@ -106,6 +109,8 @@ class Ratio:
         most = EXACT[dtype]
         if not is_length(self.numerator) and not self.is_rounded and self._is_of(dtype):
             return self
+        if is_length(self.numerator) and divisor(self.numerator) > most // MOST_OF_FEW:
+            raise Unknown
         common = self.denominator & (self.denominator - 1)
         if not -most <= self.numerator <= most or self.denominator > most:
             raise Unknown

@@ -20,6 +20,7 @@ from circlet.runtime.ops.elementwise import Add, Mul, Sub
 from circlet.runtime.ops.layout import Concatenation, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul
 from circlet.runtime.ops.pad import Tile
+from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, ExpandDims, ShapeOf, Squeeze
 from tests.native.test_lengths import MODELS, Graph, floats, layers, model, weights
@@ -119,6 +120,21 @@ def test_elements_that_are_repeated_are_spread(dtype: DType, folder: Path, compi
         check(native.invoke(0, [x])[0], np.repeat(x[..., None], 32, -1), 0)
     assert len(compiled) == 1
     assert max(each.stat().st_size for each in folder.iterdir() if each.suffix == ".o") < 40_000
+
+
+def test_floats_that_are_exact_for_few_lengths_are_left_to_the_run(folder: object, compiled: list[str]) -> None:
+    """As how fast positions are turned, which models of language compute from how many there are: float32 has 1 times
+    0.6324555, and next to none of the others."""
+    def write(g: Graph) -> Sequence[Value]:
+        x = g.builder.input("x", DType.FLOAT32, (-1, 8))
+        scale = g(Mul(), g(Cast(), g.length(x, 0)), g.number(0.6324555))
+        return [g(Sum(), g(Mul(), x, scale), g.ints(0)), scale]
+
+    native, cpu = sessions(model(write))
+    for n in (9, 1, 30, 1):
+        x = floats(n, 8)
+        check(native.invoke(0, [x])[0], cpu.invoke(0, [x])[0], 0)
+    assert len(compiled) == 1
 
 
 def test_a_row_by_a_large_matrix_is_multiplied_by_the_code_for_any_rows(folder: object, compiled: list[str]) -> None:
