@@ -149,7 +149,7 @@ class SubgraphTensors:
         shapes = [each.shape for each in self.tensors]
         if former is not None:
             planned = self._session.planned_shapes(self._index, tuple(each.shape for each in former.inputs))
-            shapes = [old if new is None else new for old, new in zip(shapes, planned, strict=True)]
+            shapes = _known(shapes, planned)
         for each in self._border:
             shapes[each] = self.shapes[each]
         self.shapes, self._is_partial = shapes, False
@@ -285,7 +285,7 @@ class SubgraphTensors:
             self._arrays.update(zip(inputs, bound.inputs, strict=True))
         shapes = bound.shapes
         if shapes is not None:
-            self.shapes = [old if new is None else new for old, new in zip(self.shapes, shapes, strict=True)]
+            self.shapes = _known(self.shapes, shapes)
         self._is_partial = shapes is None
         self._bound = self._former = bound
         self._is_settled, self._is_untold = False, True
@@ -384,6 +384,11 @@ def _as_shape(size: npt.ArrayLike) -> Shape:
     if dims.ndim != 1:
         raise InputError(f"Shape should be 1D instead of {dims.ndim}.")
     return tuple(dims.tolist())
+
+
+def _known(shapes: Sequence[Shape], found: Sequence[Shape | None]) -> list[Shape]:
+    """Shapes of a file's tensors with those that were found, which have what passes added behind them."""
+    return [old if new is None else new for old, new in zip(shapes, found[:len(shapes)], strict=True)]
 
 
 def _is_plain(tensor: Tensor) -> bool:

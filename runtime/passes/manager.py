@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from circlet.runtime.errors import InputError, ModelError, suggestion
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.records import dataclass
 
@@ -22,9 +23,14 @@ class Pass:
     needed becomes a `Skip`, and what is new follows what there was."""
     needs: tuple[frozenset[str], ...] = ()
     """Names of operators; a model that lacks all of one of these sets is not changed, and the pass not run on it."""
+    reads: DType | None = None
+    """An element type; nor is a model that has no tensor of it."""
 
     def concerns(self, model: Model) -> bool:
         """Whether a model has what the pass needs."""
+        if self.reads is not None and not any(
+                tensor.dtype is self.reads for subgraph in model.subgraphs for tensor in subgraph.tensors):
+            return False
         if not self.needs:
             return True
         names = {operator.op.name for subgraph in model.subgraphs for operator in subgraph.operators}

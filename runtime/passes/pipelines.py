@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
 from circlet.runtime.late import imported
 from circlet.runtime.passes.manager import Pass, Pipeline
 
 TRANSFORMS = "circlet.runtime.passes.transforms"
 
 
-def _pass(function: str, *needs: str, module: str = "", renumbers: bool = False, given: tuple[object, ...] = ()
-          ) -> Pass:
+def _pass(function: str, *needs: str, reads: DType | None = None, module: str = "", renumbers: bool = False,
+          given: tuple[object, ...] = ()) -> Pass:
     """A pass by the name of its function.
 
     Args:
         function: its name.
         needs: the names of operators, of which each set has blanks between them; see `Pass.needs`.
+        reads: an element type; see `Pass.reads`.
         module: below `transforms`, where it is not called as the function is.
         renumbers: see `Pass.renumbers`.
         given: what it takes beside the model.
@@ -30,11 +32,13 @@ def _pass(function: str, *needs: str, module: str = "", renumbers: bool = False,
         changed: Model = getattr(imported(f"{TRANSFORMS}.{module or function}"), function)(model, *given)
         return changed
 
-    return Pass(function, run, renumbers, tuple(frozenset(each.split()) for each in needs))
+    return Pass(function, run, renumbers, tuple(frozenset(each.split()) for each in needs), reads)
 
 
 PROPAGATE_LAYOUT = _pass("propagate_layout", renumbers=True)
-EXPAND_SPARSE = _pass("expand_sparse", "DENSIFY")
+EXPAND_SPARSE = _pass("expand_sparse", "DENSIFY", module="constants.expand_sparse")
+UNPACK_FILTERS = _pass("unpack_filters", "CONV_2D DEPTHWISE_CONV_2D EMBEDDING_LOOKUP FULLY_CONNECTED",
+                       reads=DType.INT4, module="constants.unpack_filters")
 COLLECT_LISTS = _pass("collect_lists", "LOOP", "SEQUENCE_CONCAT")
 LOWER_LOOPS = _pass("lower_loops", "LOOP")
 SIMPLIFY_IDENTITIES = _pass("simplify_identities", "CAST STRIDED_SLICE")
@@ -56,7 +60,7 @@ IMPORTED = Pipeline("imported", (PROPAGATE_LAYOUT,))
 """What loading does with models whose images have channels first."""
 INTERPRETED = Pipeline("interpreted", (
     COLLECT_LISTS, LOWER_LOOPS, SIMPLIFY_IDENTITIES, PICK_ELEMENTS, DIVIDE_DOWN, FUSE_ROW_UPDATES, UPDATE_VARIABLES,
-    EXPAND_SPARSE, NAME_COMBINATIONS, ELIMINATE_DEAD))
+    EXPAND_SPARSE, UNPACK_FILTERS, NAME_COMBINATIONS, ELIMINATE_DEAD))
 """What every session does first, and all that one does which computes operator by operator."""
 
 

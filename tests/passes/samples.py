@@ -10,15 +10,15 @@ import numpy as np
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DimensionSparsity, DType, Padding, Sparsity
+from circlet.runtime.ir.types import DimensionSparsity, DType, Padding, Quantization, Sparsity
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.index import DynamicUpdateSlice
-from circlet.runtime.ops.layout import Transpose
+from circlet.runtime.ops.layout import Concatenation, Transpose
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Carried
-from circlet.runtime.ops.matmul import BatchMatMul
+from circlet.runtime.ops.matmul import BatchMatMul, EmbeddingLookup
 from circlet.runtime.ops.pad import PadV2
 from circlet.runtime.ops.pool import MaxPool2D
 from circlet.runtime.ops.quantize import Cast
@@ -136,6 +136,14 @@ def _sparse(m: SubgraphBuilder, x: Value) -> Value:
     return m.apply(Add(), x, m.op(Densify(), stored, outputs=[Tensor("whole", F32, (2, 3))])[0])
 
 
+def _packed(m: SubgraphBuilder, x: Value) -> Value:
+    """Rows of a table of int4."""
+    scales = Quantization((0.5,), (0,), 0)
+    table = m.tensor(Tensor("table", DType.INT4, (3, 2), data=np.array([33, 67, 101], np.uint8), quantization=scales))
+    rows = m.op(EmbeddingLookup(), m.constant(np.array([2, 0], np.int32)), table, outputs=[Tensor("rows", F32, (2, 2))])
+    return m.apply(Concatenation(1), x, rows[0])
+
+
 SAMPLES: Mapping[str, Callable[[], Model]] = {
     "propagate_layout": lambda: _main(_turned),
     "collect_lists": _list,
@@ -147,6 +155,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "pick_elements": lambda: picking(lambda s, _: s.constant(np.array([10 ** 9], np.int32))),
     "update_variables": lambda: _main(_cached),
     "expand_sparse": lambda: _main(_sparse),
+    "unpack_filters": lambda: _main(_packed),
     "eliminate_dead": lambda: _main(_unused),
     "spread_lists": lambda: _main(_cut),
     "lift_variables": lambda: appending(is_computed=True),

@@ -16,7 +16,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DimensionSparsity, DType, Sparsity
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.shape import Densify
-from circlet.runtime.passes.transforms.expand_sparse import elements
+from circlet.runtime.passes.transforms.constants.expand_sparse import elements
 
 
 def stored(values: Array, blocks: dict[int, int], order: tuple[int, ...], dense: tuple[bool, ...]

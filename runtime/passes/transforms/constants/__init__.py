@@ -1,0 +1,1 @@
+"""How constants that files hold in fewer bytes become whole arrays."""

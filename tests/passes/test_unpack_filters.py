@@ -1,0 +1,119 @@
+"""Filters and tables of int4, as quantisers make them: what LiteRT's reference kernels compute, to the bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.packed import unpacked
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Array, DType, Quantization, Shape
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
+from circlet.runtime.ops.matmul import EmbeddingLookup, FullyConnected
+from circlet.schema.files import dump_model
+from tests.needs import NATIVE
+from tests.ops.cases import q
+
+F32, I32, I16, I8 = DType.FLOAT32, DType.INT32, DType.INT16, DType.INT8
+CONV, APART = Conv2D(stride_w=1, stride_h=1), DepthwiseConv2D(stride_w=1, stride_h=1, depth_multiplier=1)
+WIDE = replace(CONV, quantized_bias_type=DType.INT64)
+IMAGE = (2, 5, 6, 4)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """An operator, its input, the shape of its filter, of which one axis may have a scale each, and its result."""
+
+    op: Op
+    x: Shape
+    dtype: DType
+    filter: Shape
+    axis: int | None
+    y: Shape
+    made: DType
+    has_peer: bool = True
+
+
+CASES = {
+    "conv": Packed(CONV, IMAGE, F32, (3, 3, 3, 4), 0, (2, 5, 6, 3), F32),
+    "conv_of_one_scale": Packed(CONV, IMAGE, F32, (3, 3, 3, 4), None, (2, 5, 6, 3), F32),
+    "conv_int8": Packed(CONV, IMAGE, I8, (3, 3, 3, 4), 0, (2, 5, 6, 3), I8),
+    "conv_int16": Packed(WIDE, IMAGE, I16, (3, 3, 3, 4), 0, (2, 5, 6, 3), I16),
+    "depthwise": Packed(APART, IMAGE, F32, (1, 3, 3, 4), 3, IMAGE, F32, has_peer=False),
+    "depthwise_int8": Packed(APART, IMAGE, I8, (1, 3, 3, 4), 3, IMAGE, I8),
+    "product_int16": Packed(FullyConnected(), (7, 5), I16, (3, 5), 0, (7, 3), I16),
+    "rows": Packed(EmbeddingLookup(), (9,), I32, (5, 4), 0, (9, 4), F32),
+    "rows_of_one_scale": Packed(EmbeddingLookup(), (9,), I32, (5, 4), None, (9, 4), F32),
+}
+
+
+def filter_of(case: Packed) -> Tensor:
+    """Elements from -7 to 7, two in a byte, and the scale of each channel."""
+    random = np.random.default_rng(5)
+    elements = random.integers(-7, 8, int(np.prod(case.filter)) // 2 * 2 + 2).astype(np.uint8) & 15
+    data = (elements[::2] | elements[1::2] << 4)[:(int(np.prod(case.filter)) + 1) // 2]
+    data.flags.writeable = False
+    count = 1 if case.axis is None else case.filter[case.axis]
+    scales = tuple(random.uniform(0.01, 0.06, count).astype(np.float32).tolist())
+    quantization = Quantization(scales, (0,) * count, case.axis or 0)
+    return Tensor("w", DType.INT4, case.filter, data=data, quantization=quantization)
+
+
+def model(case: Packed, filter: Tensor) -> Model:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    quantized = {dtype: q(0.05) for dtype in (I8, I16)}
+    x = main.input("x", case.dtype, case.x, quantization=quantized.get(case.dtype))
+    y = Tensor("y", case.made, case.y, quantization=quantized.get(case.made))
+    weights = [main.tensor(filter)]
+    if isinstance(case.op, (Conv2D, DepthwiseConv2D)):
+        bias = {I8: np.int32, I16: np.int64}.get(case.dtype, np.float32)
+        weights.append(main.constant(np.arange(case.y[-1], dtype=bias)))
+    main.output(*main.op(case.op, x, *weights, outputs=[y]))
+    return builder.build()
+
+
+def given(case: Packed) -> Array:
+    random = np.random.default_rng(6)
+    if case.dtype is F32:
+        return random.standard_normal(case.x).astype(np.float32)
+    least, most = {I8: (-100, 100), I16: (-9999, 9999), I32: (0, 5)}[case.dtype]
+    return random.integers(least, most, case.x).astype(case.dtype.numpy)
+
+
+def by(made: Any, x: Array) -> Array:
+    made.allocate_tensors()
+    made.set_tensor(made.get_input_details()[0]["index"], x)
+    made.invoke()
+    found: Array = made.get_tensor(made.get_output_details()[0]["index"])
+    return found
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("name", CASES)
+def test_int4_is_read_as_int8_is(name: str, backend: str) -> None:
+    case, x = CASES[name], given(CASES[name])
+    packed = filter_of(case)
+    assert packed.data is not None
+    wide = unpacked(packed.data, DType.INT4, case.filter).astype(np.int8)
+    wide.flags.writeable = False
+    found, expected = (circlet.Session(model(case, each), backend=backend).run([x])["y"]
+                       for each in (packed, replace(packed, dtype=I8, data=wide)))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.has_peer])
+def test_interpreters_agree(name: str) -> None:
+    litert: Any = pytest.importorskip("ai_edge_litert.interpreter")
+    case, x = CASES[name], given(CASES[name])
+    content = dump_model(model(case, filter_of(case)), "tflite")
+    reference = litert.OpResolverType.BUILTIN_REF
+    expected = by(litert.Interpreter(model_content=content, experimental_op_resolver_type=reference), x)
+    np.testing.assert_array_equal(by(circlet.Interpreter(model_content=content), x), expected)
