@@ -337,7 +337,8 @@ def test_types_of_other_processes_are_the_declared_ones() -> None:
     model = identity(x=MATRIX)
     entry = entry_of(model, 0, None)
     ready = entry.ready({"x": sent})
-    assert ready is not None and ready[0] is sent
+    assert ready is not None
+    assert ready[0] is sent
     assert entry.ready({"x": SAMPLE.astype(">f4")}) is None
     runnable = circlet.Session(model)
     for value in (sent, SAMPLE, sent):
