@@ -51,10 +51,10 @@ def _padded(model: Model, index: int, number: int, op: PreTestedLoop, stays: Sta
     operator = caller.operators[number]
     try:
         members, groups = _groups(caller, operator, find_growth(model, op))
-        work = None if not members or stays(model, index, number) else _work(model, op, members, groups)
+        work = _work(model, op, members, groups) if members else None
     except Refused:
         return model
-    if work is None:
+    if work is None or stays(model, index, number):  # in this order, as that takes longer to answer
         return model
     body = work.padded[op.body_subgraph_index]
     work.padded[op.body_subgraph_index] = _counting(body, [each.growth for each in groups])
