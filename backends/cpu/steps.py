@@ -85,7 +85,7 @@ def promised(node: Node[Any]) -> Step:
     It raises ExecutionError where the values do not fit the operator, or the results have other shapes.
     """
     args = Operands(tuple(
-        None if tensor is None or array is None else Operand(tensor.dtype, array.shape, array, tensor.quantization)
+        None if tensor is None or array is None else Operand.of(tensor, array)
         for tensor, array in zip(node.call.inputs, node.arrays, strict=True)
     ), len(node.outputs))
     declared = tuple(out.shape for out in node.outputs)

@@ -62,8 +62,7 @@ class Executor:
         found = self.subgraph.operators[operator]
         tensors = [None if each == ABSENT else self.subgraph.tensors[each] for each in found.inputs]
         operands = tuple(None if tensor is None or array is None else
-                         Operand(tensor.dtype, array.shape, array, tensor.quantization)
-                         for tensor, array in zip(tensors, inputs, strict=True))
+                         Operand.of(tensor, array) for tensor, array in zip(tensors, inputs, strict=True))
         try:
             return found.op.infer(Operands(operands, len(found.outputs)))
         except Unknown:

@@ -63,6 +63,13 @@ class Operand:
     """The value, where it is constant or already computed."""
     quantization: Quantization | None = None
 
+    @classmethod
+    def of(cls, tensor: Tensor, array: Array, is_known: bool = True) -> Operand:
+        """What a tensor is on an array, which has the bytes alone of a constant that numpy has no type for."""
+        is_whole = tensor.data is None or tensor.dtype.is_computable
+        return cls(tensor.dtype, array.shape if is_whole else tensor.shape, array if is_known else None,
+                   tensor.quantization)
+
     @property
     def rank(self) -> int:
         return len(self.shape)

@@ -17,7 +17,7 @@ from circlet.runtime.ops.comparison import Greater
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
 from circlet.runtime.ops.index import GatherNd, Where
-from circlet.runtime.ops.layout import Concatenation, StridedSlice, Transpose
+from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
@@ -94,6 +94,17 @@ def hybrid(g: Graph) -> Sequence[Value]:
     x = g.input((-1, DEPTH), F32, None)
     hidden = g(FullyConnected(asymmetric_quantize_inputs=True), x, g.weights(40, DEPTH, per_axis=0), dtype=F32)
     return [g(FullyConnected(), hidden, g.weights(6, 40, dtype=DType.INT4), dtype=F32)]
+
+
+def packed(g: Graph) -> Sequence[Value]:
+    """Rows of floats by weights of 4 bits, in heads: (n, m, DEPTH) to (n, m, HEADS, -1)."""
+    x = g.input((-1, -1, DEPTH), F32, None)
+    shape = g(ShapeOf(DType.INT32), x, dtype=DType.INT32)
+    sizes = [g(StridedSlice(shrink_axis_mask=1), shape, g.ints(k), g.ints(k + 1), g.ints(1), dtype=DType.INT32)
+             for k in range(2)]
+    sizes += [g.builder.constant(np.int32(each)) for each in (HEADS, 8)]
+    made = g(FullyConnected(keep_num_dims=True), x, g.weights(8 * HEADS, DEPTH, dtype=DType.INT4), dtype=F32)
+    return [g(Reshape(), made, g(Pack(4), *sizes, dtype=DType.INT32), dtype=F32)]
 
 
 def wide(g: Graph) -> Sequence[Value]:
@@ -195,6 +206,7 @@ MODELS: dict[str, tuple[Model, Callable[[int], Array]]] = {
     "layers": (model(layers), lambda n: stored((n, DEPTH))),
     "attention": (model(attention), lambda n: stored((n, DEPTH))),
     "hybrid": (model(hybrid), lambda n: RANDOM.standard_normal((n, DEPTH)).astype(np.float32)),
+    "packed": (model(packed), lambda n: RANDOM.standard_normal((3, n, DEPTH)).astype(np.float32)),
     "wide": (model(wide), lambda n: stored((n, DEPTH), I16)),
     "wide attention": (model(wide_attention), lambda n: stored((n, DEPTH), I16)),
     "found": (model(found), lambda n: stored((n, DEPTH))),

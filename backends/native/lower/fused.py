@@ -83,7 +83,7 @@ class Fused(Op):
         Raises:
             Unknown: a shape follows from other values.
         """
-        operands = {each: Operand(self.tensors[each].dtype, array.shape, None if array.flags.writeable else array)
+        operands = {each: Operand.of(self.tensors[each], array, is_known=not array.flags.writeable)
                     for each, array in sources.items()}
         return self._infer(operands, self.members[:-1])
 
@@ -115,7 +115,7 @@ class Fused(Op):
         known: dict[int, Array | None] = {ABSENT: None, **dict(zip(self.sources, inputs, strict=True))}
         for operator in (each.operator for each in self.members):
             given = [known[each] for each in operator.inputs]
-            operands = tuple(None if array is None else Operand(self.tensors[each].dtype, array.shape, array)
+            operands = tuple(None if array is None else Operand.of(self.tensors[each], array)
                              for each, array in zip(operator.inputs, given, strict=True))
             made = evaluate(operator.op, given, operator.op.infer(Operands(operands, len(operator.outputs))))
             if made is None:

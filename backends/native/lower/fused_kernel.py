@@ -53,8 +53,8 @@ class FusedKernel:
             if operator is last:
                 arrays.update(zip(last.outputs, outputs, strict=True))
             else:
-                operands = tuple(None if (array := arrays[each]) is None else Operand(
-                    self._op.tensors[each].dtype, array.shape, array) for each in operator.inputs)
+                operands = tuple(None if (array := arrays[each]) is None else Operand.of(
+                    self._op.tensors[each], array) for each in operator.inputs)
                 shapes = operator.op.infer(Operands(operands, len(operator.outputs)))
                 arrays.update({each: self._buffer(each, shape, run)
                                for each, shape in zip(operator.outputs, shapes, strict=True)})

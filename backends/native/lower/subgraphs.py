@@ -45,6 +45,7 @@ from circlet.runtime.passes.analyses.compressed import LEAST, Compression
 from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.told import parts_of
+from circlet.runtime.records import replace
 
 
 class SubgraphLowering:
@@ -161,9 +162,11 @@ class SubgraphLowering:
         """A tensor of a subgraph."""
         if tensor in values:
             return values[tensor]
-        if tensor in spec.known:
-            return self._function.constant(spec.known[tensor], spec.subgraph.tensors[tensor].dtype)
         declared = spec.subgraph.tensors[tensor]
+        if tensor in spec.known:
+            value = self._function.constant(spec.known[tensor], declared.dtype)
+            is_packed = declared.data is not None and not declared.dtype.is_computable
+            return replace(value, shape=declared.shape) if is_packed else value
         if not declared.is_variable:
             raise Unlowerable(f"tensor {spec.subgraph.tensor_label(tensor)} of subgraph {spec.index} is no number")
         array = self._function.variables.tensor(spec.index, tensor, declared)
