@@ -10,6 +10,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
@@ -17,15 +18,26 @@ from circlet.runtime.ops import segment
 from circlet.runtime.ops.comparison import Equal, GreaterEqual, LogicalAnd, LogicalOr, NotEqual, SelectV2
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Mul, Sub
 from circlet.runtime.ops.index import Gather
-from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice, Split, SplitV, StridedSlice, Transpose
+from circlet.runtime.ops.layout import (
+    Concatenation,
+    Pack,
+    ReverseSequence,
+    ReverseV2,
+    Slice,
+    Split,
+    SplitV,
+    StridedSlice,
+    Transpose,
+)
 from circlet.runtime.ops.pad import Pad, PadV2, StablehloPad, Tile
 from circlet.runtime.ops.quantize import Cast
-from circlet.runtime.ops.reduce import ReduceProd
+from circlet.runtime.ops.reduce import ReduceMax, ReduceProd
 from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, ExpandDims, Fill, OneHot, Range, Reshape, ShapeOf
 from circlet.runtime.ops.spatial import BatchToSpaceND, SpaceToBatchND
-from circlet.runtime.ops.unary import Ceil, Floor, LogicalNot, Neg, Relu, ZerosLike
+from circlet.runtime.ops.unary import Abs, Ceil, Floor, LogicalNot, Neg, Relu, ZerosLike
 from tests.native.test_lengths import Graph, floats
 from tests.ops.cases import check
+from tests.passes.specialized import specializer_of
 from tests.passes.test_divide_down import divided_down
 
 I32 = DType.INT32
@@ -236,10 +248,35 @@ def around_rows(g: Graph, x: Value) -> Value:
     return g(StablehloPad((0, 1), (0, 1), (0, 1)), x, g.number(0.5))
 
 
+def without_sign(g: Graph, x: Value) -> Value:
+    """(n, 6) as (|n - 3 n|, 3)."""
+    less = ints(g, Sub(), length(g, x), ints(g, Mul(), length(g, x), g.number(3)))
+    return g(Reshape(), x, ints(g, Pack(2), ints(g, Abs(), less), g.number(3)))
+
+
+def reversed_ahead(g: Graph, x: Value) -> Value:
+    """(n, 6) as (6, n), as TensorFlow's converter to ONNX reverses what of a shape is the matrix."""
+    sizes = ints(g, Reshape(), ints(g, Concatenation(0), shape_of(g, x), g.ints(1)), g.ints(1, 3))
+    turned = ints(g, ReverseSequence(1, 0), sizes, g.ints(2))
+    flat = ints(g, Reshape(), turned, g.ints(3))
+    return g(Reshape(), x, ints(g, StridedSlice(), flat, g.ints(0), g.ints(2), g.ints(1)))
+
+
+def from_what_a_value_says(g: Graph, x: Value) -> Value:
+    """All columns, with as many more as the last one of n numbers is less than itself, from there on, squared."""
+    n = ints(g, Reshape(), length(g, x), g.ints(1))
+    numbers = ints(g, Range(), g.number(0), length(g, x), g.number(1))
+    last = ints(g, StridedSlice(), numbers, ints(g, Sub(), n, g.ints(1)), n, g.ints(1))
+    less = ints(g, Sub(), ints(g, ReduceMax(keep_dims=True), last, g.ints(0)), last)
+    wide = g(Pad(), x, ints(g, Reshape(), ints(g, Concatenation(0), g.ints(0, 0, 0), less), g.ints(2, 2)))
+    columns = g(StridedSlice(), wide, ints(g, Concatenation(0), g.ints(0), less), shape_of(g, wide), g.ints(1, 1))
+    return g(Mul(), g(Reshape(), g(Mul(), columns, columns), g.ints(-1, 3, 2)), g.number(0.5))
+
+
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
     whole_fours, halves, strides, by_fours, repeated, merged, summed, turned, in_parts, in_columns, expanded, kept,
     numbered, grouped, backwards, dilated, odd_rows_behind, fours_rounded_up, columns_first, times_nothing, steps,
-    scaled, halved_as_by_jax, around_rows)
+    scaled, halved_as_by_jax, around_rows, without_sign, reversed_ahead, from_what_a_value_says)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))
@@ -253,3 +290,14 @@ def test_shapes_are_computed_for_all_lengths(write: Callable[[Graph, Value], Val
         given = floats(n, 6)
         check(native.invoke(0, [given])[0], cpu.invoke(0, [given])[0], None)
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("write", [without_sign, reversed_ahead])
+def test_lengths_are_not_left_to_the_run(write: Callable[[Graph, Value], Value]) -> None:
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    g.builder.output(write(g, g.builder.input("x", DType.FLOAT32, (-1, 6))))
+    scope = Scope([8])
+    found = specializer_of(b.build()).at(0, ((scope.symbol(0), 6),), scope)
+    assert found.is_static
+    assert not found.told.values

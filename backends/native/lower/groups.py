@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 
@@ -24,7 +25,7 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.length import is_known, may_differ
-from circlet.runtime.ir.model import ABSENT
+from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import Array, Shape
 
@@ -150,10 +151,19 @@ class GroupLowering:
         try:
             found = operator.op.infer(operands(inputs, len(operator.outputs)))
         except Unknown:
-            found = declared or ()
+            found = declared or self._told_shapes(operator, inputs)
         if found != (declared or found) or not found:
             raise Unlowerable(f"{self._outer.place}: {operator.name} has a shape that is known only when it runs")
         return found
+
+    def _told_shapes(self, operator: Operator, inputs: Sequence[Value | None]) -> tuple[Shape, ...]:
+        """The same where they follow from numbers that the run tells, as lengths; none where they do not."""
+        told = self._outer.spec.told.values
+        given = [replace(value, known=told[tensor]) if value is not None and tensor in told else value
+                 for tensor, value in zip(operator.inputs, inputs, strict=True)]
+        with suppress(Unknown):
+            return operator.op.infer(operands(given, len(operator.outputs)))
+        return ()
 
     def _substitute(self, k: int) -> None:
         """Puts what a fused rule makes in the place of a member's results; what is read several times is computed

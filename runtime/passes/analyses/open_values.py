@@ -87,6 +87,11 @@ def _without_negatives(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shap
     return (_objects(np.asarray(found, np.object_)),)
 
 
+def _absolute(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    values = _given(inputs)[0]
+    return (_objects(np.asarray(_each(larger, [values, -values], Ratio.maximum), np.object_)),)
+
+
 def _transposed(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
     values, axes = inputs[:2]
     if values is None or axes is None or axes.dtype.hasobject:
@@ -204,6 +209,18 @@ def _reversed(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...])
     if values is None or values.ndim != 1 or axes is None or not axes.size:
         raise Unknown
     return (_objects(values)[::-1],)
+
+
+def _reversed_ahead(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    assert isinstance(op, layout.ReverseSequence)
+    values, counts = inputs[:2]
+    if values is None or counts is None or counts.dtype.hasobject:
+        raise Unknown
+    found = _objects(values)
+    sequence, batch = op.axes(found.ndim)
+    for row, count in zip(np.moveaxis(found, (batch, sequence), (0, 1)), counts.tolist(), strict=True):
+        row[:count] = row[:count][::-1].copy()
+    return (found,)
 
 
 def _filled(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
@@ -348,6 +365,7 @@ _RULES: Mapping[type[Op], _Rule] = {
     shape.Squeeze: _viewed,
     shape.Alias: _viewed,
     quantize.Cast: _viewed,
+    unary.Abs: _absolute,
     unary.Neg: _negated,
     unary.Relu: _without_negatives,
     unary.Floor: _rounded(Ratio.floor),
@@ -369,6 +387,7 @@ _RULES: Mapping[type[Op], _Rule] = {
     index.Gather: _gathered,
     layout.Split: _split,
     layout.SplitV: _split,
+    layout.ReverseSequence: _reversed_ahead,
     layout.ReverseV2: _reversed,
     layout.Transpose: _transposed,
     pad.Pad: _padded,
