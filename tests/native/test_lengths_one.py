@@ -13,18 +13,21 @@ from hypothesis import strategies as st
 
 import circlet
 from benchmarks.open_cases import CASES, Case
-from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
 from circlet.runtime.ops.layout import Concatenation, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul
+from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.pad import Tile
 from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.quantize import Dequantize
 from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, ExpandDims, ShapeOf, Squeeze
 from tests.native.test_lengths import MODELS, Graph, floats, layers, model, weights
-from tests.ops.cases import check
+from tests.ops.cases import check, q
 from tests.properties import holds
 
 TOLD_APART = {"cut": "columns are cut from the second one on, of which there is none"}
@@ -246,3 +249,21 @@ def test_random_graphs_are_what_numpy_computes(shapes: tuple[tuple[int, int], ..
         assert (found is None) == (expected is None)
         if found is not None and expected is not None:
             np.testing.assert_array_equal(found, expected)
+
+
+def test_shapes_that_are_declared_for_length_one_alone_ask_nothing(folder: object, compiled: list[str]) -> None:
+    """Quantisers declare what they put between operators as float32[1, 4], without saying that the length is open."""
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", DType.INT8, (-1, 4), q(0.05, 3))
+    (floats,) = main.op(Dequantize(), x, outputs=[Tensor("floats", DType.FLOAT32, (1, 4))])
+    (made,) = main.op(Softmax(1.0), floats, outputs=[Tensor("made", DType.FLOAT32, (1, 4), (-1, 4))])
+    (total,) = main.op(Sum(), made, main.constant(np.array([1], np.int32)),
+                       outputs=[Tensor("total", DType.FLOAT32, (1,))])
+    main.output(total, made)
+    native, cpu = sessions(builder.build())
+    for n in (3, 1, 8, 1):
+        given = [np.arange(4 * n, dtype=np.int8).reshape(n, 4)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, 1e-6)
+    assert len(compiled) == 1

@@ -25,6 +25,7 @@ from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import Refusal
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import is_open
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import QUANTIZABLE, DType, Shape
@@ -131,7 +132,7 @@ class Rule(Generic[OpT]):
 def shaped(call: Call, inputs: Sequence[Shape | None], outputs: Sequence[Shape]) -> Call:
     """A call whose tensors are declared with the shapes that they have; itself where they are already."""
     def with_shape(tensor: Tensor, shape: Shape) -> Tensor:
-        if tensor.declared == shape:
+        if not is_open(shape) and tensor.declared == shape:
             return tensor
         return replace(tensor, shape=shape, shape_signature=None, has_rank=True)
 
