@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache, reduce
 
 from circlet.runtime.ir.terms import (
+    MOST_PRODUCT,
     Atom,
     Computed,
     Maximum,
@@ -160,6 +161,8 @@ def _by_term(terms: Terms) -> tuple[int, int]:
             down, up = _range(each)
             corners = (least * down, least * up, most * down, most * up)
             least, most = min(corners), max(corners)
+        if len(atoms) > 1:
+            least, most = max(least, -MOST_PRODUCT), min(most, MOST_PRODUCT)
         low += factor * (least if factor > 0 else most)
         high += factor * (most if factor > 0 else least)
     at_least, above = _from_least(terms)

@@ -16,6 +16,8 @@ LEAST = 1
 nothing is computed."""
 MOST = 1 << 40
 """More than any length."""
+MOST_PRODUCT = 1 << 60
+"""More than any product of lengths, and less than what exporters write for the end of any axis."""
 MOST_ROOM = 1 << 24
 """The most that there is room for where lengths change: less than what exporters write for the end of any axis, and an
 integer that float32 has, as all below it."""

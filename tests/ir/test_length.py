@@ -132,6 +132,15 @@ def test_room_for_the_smaller_one_of_two() -> None:
     assert bound(smaller(found, 12 + scope.symbol(0))) == scope.symbol(0) + 10
 
 
+def test_the_end_of_any_axis_is_more_than_a_product_of_lengths() -> None:
+    scope = Scope([3, 5, 7])
+    first, second, third = map(scope.symbol, range(3))
+    end = (1 << 63) - 1
+    for rows in (first * second, first * second * third + first, first * scope.computed(second)):
+        assert smaller(rows, end) == rows
+    assert not scope.assumptions
+
+
 def test_numbers_of_many_strides_are_compared_soon() -> None:
     n = Scope([640]).symbol(0)
     deep: int = n

@@ -77,3 +77,24 @@ def test_numbers_that_are_not_negative_are_clipped_and_sizes(clip: Clip, folder:
         given = [floats(rows, 6), np.array(k, np.int32)]
         np.testing.assert_array_equal(native.invoke(0, given)[0], cpu.invoke(0, given)[0])
     assert len(compiled) == 1
+
+
+TO_THE_END = """g (float[b, t, 8] x, int64 k, float[8, 24] w, float[24, 24] v) => (float[r, 24] y) {
+    none = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>()
+    columns = Constant<value = int64[1] {8}>() end = Constant<value = int64[1] {9223372036854775807}>()
+    sizes = Shape(x) batch = Gather(sizes, none) several = Unsqueeze(k, none)
+    times = Concat<axis = 0>(one, several, one) first = ReduceMean<axes = [1], keepdims = 1>(x)
+    many = Tile(first, times) rows = Mul(batch, several) shape = Concat<axis = 0>(rows, columns)
+    flat = Reshape(many, shape) all = Slice(flat, none, end, none, one)
+    a = MatMul(all, w) b = MatMul(a, v) c = MatMul(b, v) d = MatMul(c, v)
+    e = Add(a, b) f = MatMul(e, v) h = Add(c, f) y = Add(h, d) }"""
+
+
+def test_as_many_rows_as_several_batches_have_are_sliced_to_their_end(folder: object, compiled: list[str]) -> None:
+    pytest.importorskip("onnx")
+    from tests.schema.onnx.graphs import load
+    native, cpu = (circlet.Session(load(TO_THE_END, 17), each) for each in ("native", "cpu"))
+    for batch, steps, times in ((2, 5, 3), (3, 4, 2), (4, 9, 5)):
+        given = {"x": floats(batch, steps, 8), "k": np.array(times), "w": floats(8, 24), "v": floats(24, 24)}
+        np.testing.assert_allclose(native.run(given)["y"], cpu.run(given)["y"], 1e-4, 1e-3)
+    assert len(compiled) == 1

@@ -22,8 +22,7 @@ from circlet.runtime.ops.layout import Concatenation, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul
 from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.pad import Tile
-from circlet.runtime.ops.quantize import Cast
-from circlet.runtime.ops.quantize import Dequantize
+from circlet.runtime.ops.quantize import Cast, Dequantize
 from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, ExpandDims, ShapeOf, Squeeze
 from tests.native.test_lengths import MODELS, Graph, floats, layers, model, weights

@@ -11,6 +11,7 @@ from llvmlite import ir
 from llvmlite.ir._utils import NameScope
 
 from circlet.backends.native.emit.written.order import last
+from circlet.backends.native.program import Unlowerable
 from circlet.runtime.ir.bounds import least
 from circlet.runtime.ir.terms import (
     Atom,
@@ -231,6 +232,8 @@ class Lengths:
     def _sum(self, terms: Terms, b: ir.IRBuilder) -> ir.Value:
         total: ir.Value | None = None
         for factor, atoms in terms:
+            if factor.bit_length() >= self._index.width:
+                raise Unlowerable(f"a length is computed from {factor}, which no index holds")
             value: ir.Value = ir.Constant(self._index, factor)
             parts = [self._several(atoms, b)] if len(atoms) > 1 and has_computed(((1, atoms),)) else [
                 self._atom(each, b) for each in atoms]
