@@ -30,7 +30,7 @@ from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, MOST_OPERATO
 from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.fused_kernel import FusedKernel
 from circlet.backends.native.program import Program, RuleError, Unlowerable
-from circlet.runtime.errors import LimitError
+from circlet.runtime.errors import LimitError, UnsupportedError
 from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span
@@ -414,7 +414,11 @@ class NativeBackend:
 
     def _lower(self, span: Span, is_general: bool = False, wish: Wish | None = None,
                put: Callable[[Piece], None] | None = None) -> FunctionLowering:
-        """The function for a span in LLVM's language; `put` is given its pieces."""
+        """The function for a span in LLVM's language; `put` is given its pieces.
+
+        Raises:
+            Unlowerable: it cannot be made native code.
+        """
         general = self._executors.generalizer.derive(span.spec) if is_general else None
         if is_general and general is None:
             raise Unlowerable("its shapes cannot be told for open lengths")
@@ -424,9 +428,11 @@ class NativeBackend:
             from circlet.backends.native.lower.span import lower_span
 
         keeps = self._options.keep_text
-        lowering = lower_span(self._executors, span, host(), ENTRY, general, self._options.check_bounds,
-                              self._options.keeps_frames, wish,
-                              None if keeps else put)
+        try:
+            lowering = lower_span(self._executors, span, host(), ENTRY, general, self._options.check_bounds,
+                                  self._options.keeps_frames, wish, None if keeps else put)
+        except UnsupportedError as error:
+            raise Unlowerable(str(error)) from error
         self._coverage.add_crossings(lowering.program.crossings)
         if keeps:
             program, found = lowering.program, pieces(lowering.e.module)

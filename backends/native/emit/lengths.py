@@ -11,7 +11,7 @@ from llvmlite import ir
 from llvmlite.ir._utils import NameScope
 
 from circlet.backends.native.emit.written.order import last
-from circlet.backends.native.program import Unlowerable
+from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.bounds import least
 from circlet.runtime.ir.terms import (
     Atom,
@@ -230,10 +230,14 @@ class Lengths:
         return known or (None if block.terminator is None else _at_end_of(block))
 
     def _sum(self, terms: Terms, b: ir.IRBuilder) -> ir.Value:
+        """
+        Raises:
+            UnsupportedError: it is computed from what no index holds.
+        """
         total: ir.Value | None = None
         for factor, atoms in terms:
             if factor.bit_length() >= self._index.width:
-                raise Unlowerable(f"a length is computed from {factor}, which no index holds")
+                raise UnsupportedError(f"a length is computed from {factor}, which no index holds")
             value: ir.Value = ir.Constant(self._index, factor)
             parts = [self._several(atoms, b)] if len(atoms) > 1 and has_computed(((1, atoms),)) else [
                 self._atom(each, b) for each in atoms]
