@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,9 +20,13 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Padding, Quantization, Shape
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
-from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.ops.elementwise import Add, Mul, SquaredDifference, Sub
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
+from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
-from circlet.runtime.ops.unary import LeakyRelu, Logistic
+from circlet.runtime.ops.quantize import Dequantize, Quantize
+from circlet.runtime.ops.reduce import Mean, Sum
+from circlet.runtime.ops.unary import LeakyRelu, Logistic, Tanh
 from tests.native.quantized_models import stored
 from tests.native.test_budget import session_of
 from tests.native.test_outlined import defined
@@ -77,6 +82,49 @@ def pooled(op: Op) -> Layer:
     return layer
 
 
+def beside(op: Op, scale: float | None = None) -> Layer:
+    """An operator of one image and of a constant, which has a scale of its own by default."""
+    def layer(s: SubgraphBuilder, v: Value, k: int) -> Value:
+        other = s.tensor(Tensor("", DType.INT8, IMAGE, data=stored(IMAGE, DType.INT8, k),
+                                quantization=q(scale or scales(k, 1)[0], 3 + k)))
+        return made(s, op, [v, other], IMAGE, k, 11 + k)
+
+    return layer
+
+
+def apart(op: Op, shape: Shape, *inputs: npt.ArrayLike) -> Layer:
+    """An operator, the result of which is added to its first input."""
+    def layer(s: SubgraphBuilder, v: Value, k: int) -> Value:
+        parameters = (s.constant(np.asarray(each, np.int32)) for each in inputs)
+        (found,) = s.op(op, v, *parameters, outputs=[
+            Tensor("", DType.INT8, shape, quantization=q(0.15 + k / 50, 9 + k))])
+        return made(s, Add(), [v, found], IMAGE, k, 11 + k)
+
+    return layer
+
+
+def attention(s: SubgraphBuilder, v: Value, k: int) -> Value:
+    """Products of rows with each other, and what they weigh."""
+    weights = made(s, BatchMatMul(adj_y=True), [v, v], (1, 6, 5, 5), k, ZERO)
+    (shares,) = s.op(Softmax(beta=1.0), weights, outputs=[
+        Tensor("", DType.INT8, (1, 6, 5, 5), quantization=q(1 / 256, -128))])
+    return made(s, BatchMatMul(), [shares, v], IMAGE, k, ZERO)
+
+
+def of_reals(s: SubgraphBuilder, v: Value, k: int) -> Value:
+    """A function of floats between bytes, of which one operand is a constant."""
+    (one,) = s.op(Dequantize(), v, outputs=[Tensor("", DType.FLOAT32, IMAGE)])
+    (two,) = s.op(Add(), one, s.constant(np.ones(IMAGE, np.float32)), outputs=[Tensor("", DType.FLOAT32, IMAGE)])
+    return made(s, Quantize(), [two], IMAGE, k, 11 + k)
+
+
+def gated(s: SubgraphBuilder, v: Value, k: int) -> Value:
+    """A function of bytes within a group."""
+    (found,) = s.op(Tanh(), made(s, Mul(), [v, v], IMAGE, k, 5 + k), outputs=[
+        Tensor("", DType.INT8, IMAGE, quantization=q(1 / 128, 0))])
+    return made(s, Mul(), [found, v], IMAGE, k, 11 + k)
+
+
 ACROSS = Conv2D(padding=Padding.SAME, stride_h=1, stride_w=1)
 EACH = DepthwiseConv2D(padding=Padding.SAME, stride_h=1, stride_w=1)
 LAYERS: Mapping[str, Layer] = {
@@ -86,6 +134,14 @@ LAYERS: Mapping[str, Layer] = {
     "product": weighed(FullyConnected(), (32, 32), 0, ZERO),
     "table": alone(LeakyRelu(alpha=0.25)),
     "logistic": alone(Logistic(), ZERO),
+    **{op.name: beside(op) for op in (Add(), Add(fused_activation_function=Activation.RELU), Sub(), Mul(),
+                                      SquaredDifference())},
+    "sum of a larger scale": beside(Add(), 0.9),
+    "mean": apart(Mean(keep_dims=True), (1, 6, 5, 1), [3]),
+    "sums": apart(Sum(keep_dims=True), (1, 6, 5, 1), [3]),
+    "attention": attention,
+    "reals": of_reals,
+    "group": gated,
     "means": pooled(AveragePool2D(padding=Padding.SAME, stride_h=1, stride_w=1, filter_height=3, filter_width=3)),
     "extremes": pooled(MaxPool2D(padding=Padding.SAME, stride_h=1, stride_w=1, filter_height=3, filter_width=3)),
 }

@@ -134,15 +134,15 @@ class Lanes:
         """This, but `other` in the lanes where a condition holds."""
         return self._new(self.e.builder.select(condition.value, self._operand(other), self.value))
 
-    def clamp(self, low: float, high: float) -> Lanes:
+    def clamp(self, low: Number, high: Number) -> Lanes:
         """The nearest number in an interval; NaN of NaN."""
         return self.at_least(low).at_most(high)
 
-    def at_least(self, low: float) -> Lanes:
+    def at_least(self, low: Number) -> Lanes:
         """`low` in the lanes that are less; NaN stays."""
         return self.unless(self < low, low)
 
-    def at_most(self, high: float) -> Lanes:
+    def at_most(self, high: Number) -> Lanes:
         """`high` in the lanes that are greater; NaN stays."""
         return self.unless(self > high, high)
 

@@ -63,6 +63,9 @@ class Entry:
         self._block = block
         self._builder = _Inserting(block)
         self._builder.branch(self.body)
+        self.front = _Inserting(block)
+        """Writes at the beginning of it, behind what it wrote before: what all else may read."""
+        self.front.position_at_start(block)
 
     def builder(self) -> ir.IRBuilder:
         """Writes at the end of it."""

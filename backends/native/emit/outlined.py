@@ -102,7 +102,7 @@ class Outlined:
     def _brought(self, value: ir.Value) -> ir.Value:
         """A value of the context."""
         self.captured.append((self._words, value))
-        builder = self._entry.builder()
+        builder = self._entry.front
         place = builder.gep(self.function.args[0], [I64(self._words)], source_etype=I64)
         self._words += _words(value.type)
         return builder.load(place, typ=value.type, align=_WORD)

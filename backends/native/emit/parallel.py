@@ -118,7 +118,7 @@ class Part(Outlined):
         assert not isinstance(value, ir.AllocaInstr), "a slot outside a shared loop would be that of all threads"
         if isinstance(value, ir.GEPInstr) and (self._e.lengths is None or self._is_scratch(value)):
             base, *indices = map(self._inner, value.operands)
-            return self._entry.builder().gep(base, indices, source_etype=value.source_etype)
+            return self._entry.front.gep(base, indices, source_etype=value.source_etype)
         return super()._brought(value)
 
     def _is_scratch(self, value: ir.Value) -> bool:

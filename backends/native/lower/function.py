@@ -200,6 +200,11 @@ class FunctionLowering(ABC):
             self._trace.derived(self._derived[key][1], source, use, make)
         return self._derived[key][1]
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether what is being written may be called for another operator."""
+        return self._trace is not None
+
     def made(self, call: Call, make: Callable[[Call], Array]) -> ir.Value:
         """The address of an array outside the arena that is made of constants of an operator, and of how its tensors
         are quantised; code like this may be called for another operator, of which it is made then."""

@@ -42,6 +42,12 @@ class Function(Protocol):
     blocks: Blocks
     """Memory for what is made of constants."""
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether what is being written may be called for another operator, so that what is made of the operator should
+        be in memory, by `made`, rather than in the code."""
+        ...
+
     def external(self, array: Array, source: Source = FIXED) -> ir.Value:
         """The address of an array outside the arena; its content never changes unless `source` says otherwise."""
         ...

@@ -113,6 +113,8 @@ class _Widening:
         """What stands before the loop for values that are the same in all turns, by `id`."""
         self._splats: dict[int, ir.Value] = {}
         """Those as vectors."""
+        self._narrow: dict[int, ir.Value] = {}
+        """As vectors those of which such numbers are widened; see `_is_widened`."""
         self._slots = {id(each): [e.slot(self._wide(each.load.type)) for _ in range(self._several)]
                        for each in self._totals}
         """Where vectors are combined side by side, by `id` of what they come to together."""
@@ -323,6 +325,8 @@ class _Widening:
             return vectors[id(value)]
         if self._turn.step(value):
             return self._counted(scalars[id(value)], self._turn.step(value), number)
+        if id(value) in self._narrow:
+            return self._e.builder.sext(self._narrow[id(value)], self._wide(value.type))
         return self._splats[id(value)]
 
     def _counted(self, first: ir.Value, step: int, number: int) -> ir.Value:
@@ -334,6 +338,10 @@ class _Widening:
     def _prepare(self, value: ir.Value) -> None:
         """Writes a value that is the same in all turns in every lane, once."""
         if id(value) in self._splats or self._turn.differs(value) or isinstance(value.type, ir.PointerType):
+            return
+        if _is_widened(value):
+            (narrow,) = value.operands
+            self._narrow[id(value)] = self._in_every_lane(self._outer.get(id(narrow), narrow), self._wide(narrow.type))
             return
         if type(value) is ir.Constant and value.constant is not None and _is_plain(value):
             self._splats[id(value)] = Uniform(self._wide(value.type), value.constant)
@@ -376,6 +384,13 @@ class _Widening:
             made = ir.Instruction(b.block, kind, each.opname, list(operands), flags=each.flags)
         b._insert(made)
         return made
+
+
+def _is_widened(value: ir.Value) -> bool:
+    """Whether a number is one of half as many bits. It is widened beside what it is multiplied by, so that LLVM sees
+    that processors' products of half as many bits do."""
+    return isinstance(value, ir.CastInstr) and value.opname == "sext" and value.type.width == 64 and (
+        value.operands[0].type.width == I32.width)
 
 
 def _is_plain(value: ir.Constant) -> bool:

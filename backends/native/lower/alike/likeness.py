@@ -60,8 +60,8 @@ class _Member:
 
     @property
     def makes_all(self) -> bool:
-        """Whether its rule reads nothing of opaque inputs but what it makes of them."""
-        return self.is_quantized and self.rule.quantized_as is not None
+        """Whether its rule reads nothing of opaque inputs but what it makes of them, not the elements."""
+        return self.is_quantized and self.rule.quantized_as is not None and self.rule.fused is None
 
     def is_opaque(self, tensor: int) -> bool:
         """Whether the value of a constant among its inputs has no part in the code."""
@@ -153,10 +153,11 @@ def _value(o: OperatorLowering, members: Sequence[_Member], tensor: int, value: 
         raise _Own
     readers = [each for each in members if tensor in each.operator.inputs]
     lies = (value.shape, value.dtype, array.dtype.str, array.shape, array.strides)
-    is_made_of = all(each.makes_all for each in readers)
+    is_opaque = all(each.is_opaque(tensor) for each in readers)
+    is_made_of = is_opaque and all(each.makes_all for each in readers)
     if array.nbytes <= EMBEDDED_BYTES and not is_made_of:
         return *lies, array.tobytes()
-    if array.flags.c_contiguous and all(each.is_opaque(tensor) for each in readers):
+    if array.flags.c_contiguous and is_opaque:
         is_plain = is_made_of or not is_real(value.dtype)
         return (*lies, is_plain or bool(np.isfinite(array).all()), not is_plain and o.function.are_halves(array),
                 None if is_plain else _compressed(o, array))

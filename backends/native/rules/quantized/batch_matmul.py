@@ -3,7 +3,9 @@ constant; sums of int16 have 64 bits, and no tiles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -21,9 +23,20 @@ from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.program import Unlowerable
+from circlet.backends.native.rules.figures.figure import (
+    Figure,
+    beyond,
+    figured,
+    limits_of,
+    looking_at,
+    quantization,
+    stored,
+    within,
+    zero_of,
+)
+from circlet.backends.native.rules.figures.multiplier import factor, rescaled
 from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.preferences import INT8
-from circlet.backends.native.rules.quantized.elementwise import quantization, stored
 from circlet.backends.native.rules.quantized.fully_connected import (
     BYTES,
     constant,
@@ -35,16 +48,18 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     start,
     unsigned,
 )
-from circlet.backends.native.rules.quantized.requantize import rescale
 from circlet.backends.native.rules.real.reduce import Register, reserve
 from circlet.backends.native.rules.refusals import outputs_only
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_known, is_length, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import BatchMatMul
 
+Result: TypeAlias = "Callable[[Emitter, ir.Value], ir.Value]"
+"""Makes a result of a sum."""
 _MANY = 4
 """Products that are shared out as a whole, each to one thread; fewer are shared out inside. A choice, for 2 to 4
 threads."""
@@ -66,7 +81,27 @@ def _too_long(depth: int) -> str:
     return f"rows of {depth} elements (supported: up to {_LONGEST})"
 
 
-@nest(BatchMatMul, all_of(only((DType.INT8,)), only((DType.INT8,), 1), _refuses), frozenset({0, 1}), name=INT8)
+def _moved(call: Call) -> tuple[int, int]:
+    """The zero points of what is multiplied; none where the result is the sums of products of stored values."""
+    one, other = (0 if _is_raw(call) else quantization(call.input(k)).zero_point for k in range(2))
+    return one, other
+
+
+def _of_result(call: Call) -> Sequence[Figure]:
+    """How sums become results."""
+    if _is_raw(call):
+        return ()
+    made = call.outputs[0]
+    return zero_of(made), limits_of(made), factor(*_factor(call))
+
+
+def _quantized_as(call: Call, target: Target) -> Hashable:
+    """What the code is made of but for shapes and types."""
+    return _moved(call), looking_at(_of_result)(call, target)
+
+
+@nest(BatchMatMul, all_of(only((DType.INT8,)), only((DType.INT8,), 1), _refuses), frozenset({0, 1}), name=INT8,
+      quantized_as=_quantized_as)
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., m, k) and y (..., k, n), int8: (..., m, n), int8 or i32. A loop over the outer indices, shared out:
     stages x, packs y word by word, multiplies, and takes zero points off each sum. Where y is one matrix, the rows of
@@ -77,9 +112,9 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     rows, depth, columns = prod(node.shape[len(outer):-1]), x.shape[-1], node.shape[-1]
     if depth > _LONGEST:
         raise Unlowerable(f"{node.place}: {_too_long(depth)}")
-    moved, zero = (0 if _is_raw(node.call) else quantization(node.call.input(k)).zero_point for k in range(2))
+    (moved, zero), result = _moved(node.call), _result(node)
     if is_one and y.known is not None and not zero:
-        _multiply_by_constant(node, e, sinks[0], moved)
+        _multiply_by_constant(node, e, sinks[0], moved, result)
         return
     plan = Plan.of(e.target, BYTES.arithmetic, rows, columns, BYTES.run(depth) // WORD)
     matrices = prod(outer)
@@ -100,13 +135,13 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
                 total = b.sub(e.load(totals, DType.INT32, row), e.constant(depth * (moved + OFFSET), DType.INT32))
                 value = b.sub(value, b.mul(total, ir.Constant(I32, zero)))
             at = e.delinear(row, node.shape[len(outer):-1])
-            sinks[0](e, [*index, *at, column], _result(node.call, e, value))
+            sinks[0](e, [*index, *at, column], result(e, value))
 
         scratch = function.scratch(plan.tile_bytes)
         multiply(e, plan, rows_of(function, BYTES, memory, depth), plan.packed(words), begin, Filtered(scratch, put))
 
 
-def _multiply_by_constant(node: Node[BatchMatMul], e: Emitter, sink: Sink, zero: int) -> None:
+def _multiply_by_constant(node: Node[BatchMatMul], e: Emitter, sink: Sink, zero: int, result: Result) -> None:
     """Of x (..., m, k) with a zero point and one constant matrix without: it is packed when the code is made."""
     x, function, rows, shape = node.input(0), node.function, prod(node.shape[:-1]), node.input(1).shape[-2:]
     matrix = constant(node.input(1)).reshape(shape)
@@ -115,7 +150,7 @@ def _multiply_by_constant(node: Node[BatchMatMul], e: Emitter, sink: Sink, zero:
     source = placed(function, form, x, zero, (1, 1, rows, depth), depth)
 
     def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-        sink(e, [*e.delinear(row, node.shape[:-1]), column], _result(node.call, e, value))
+        sink(e, [*e.delinear(row, node.shape[:-1]), column], result(e, value))
 
     first = Made.fixed(start(weights, zero, None, form.offset))
     multiply_integers(function, form, rows, rows_of(function, form, source, depth), Made.fixed(weights[:, None]), first,
@@ -180,11 +215,12 @@ def _is_raw(call: Call) -> bool:
     return call.outputs[0].dtype is DType.INT32
 
 
-def _result(call: Call, e: Emitter, value: ir.Value) -> ir.Value:
-    """The sum itself, or rescaled once and stored."""
-    if _is_raw(call):
-        return value
-    return stored(e, rescale(e, value, *_factor(call)), call.outputs[0])
+def _result(node: Node[BatchMatMul]) -> Result:
+    """What makes a result of a sum: the sum itself, or it is rescaled once and stored."""
+    if _is_raw(node.call):
+        return lambda e, value: value
+    (zero, limits, by), dtype = figured(node, _of_result), node.call.outputs[0].dtype
+    return lambda e, value: within(e, beyond(e, rescaled(e, value, by), zero), limits, dtype)
 
 
 def _matrix(e: Emitter, memory: ir.Value, value: Value, index: Index) -> ir.Value:

@@ -18,9 +18,10 @@ from circlet.backends.native.gemm.grouped import ALONE, Group, each_group
 from circlet.backends.native.gemm.operands import Block, Collected, Filtered, Finished, Grid, Left, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.rules.figures.figure import quantization
+from circlet.backends.native.rules.figures.multiplier import GREATEST_SHIFT
 from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import INT8, RAW
-from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     Form,
     constant,
@@ -35,7 +36,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     takes_integers,
     zero_point,
 )
-from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, Requantization, Rows
+from circlet.backends.native.rules.quantized.requantize import Requantization, Rows
 from circlet.backends.native.rules.refusals import constant_inputs, outputs_only
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Goal, Target

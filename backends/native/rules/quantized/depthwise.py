@@ -26,11 +26,11 @@ from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.finish import Finish
 from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
 from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.rules.figures.figure import quantization
 from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.conv import Rescaling, images, requantization, rescaling
 from circlet.backends.native.rules.quantized.depthwise_in_place import InPlace
-from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     BYTES,
     SIGNED,

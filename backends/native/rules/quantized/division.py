@@ -11,9 +11,10 @@ from circlet.backends.arithmetic.quantization import stored_values
 from circlet.backends.cpu.quantized_binary import quotient_factor, reciprocal
 from circlet.backends.native.emit.emitter import I1, I32, I64, Emitter
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.figures.figure import offset, quantization, stored
+from circlet.backends.native.rules.figures.multiplier import GREATEST_SHIFT
 from circlet.backends.native.rules.preferences import QUANTIZED
-from circlet.backends.native.rules.quantized.elementwise import offset, quantization, stored
-from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, rescale_by
+from circlet.backends.native.rules.quantized.requantize import rescale_by
 from circlet.backends.native.rules.real.division import checked
 from circlet.backends.native.rules.real.elementwise import elementwise
 from circlet.backends.native.rules.refusals import quantized

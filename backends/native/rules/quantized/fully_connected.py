@@ -29,11 +29,19 @@ from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.stored import Integers
 from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.rules.figures.figure import (
+    Figure,
+    figured,
+    looking_at,
+    quantization,
+    real,
+    real_number,
+    stored,
+)
 from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.double_scale import Factors
-from circlet.backends.native.rules.quantized.elementwise import quantization
-from circlet.backends.native.rules.quantized.requantize import SHORT_SUMS_BELOW, SUMS_BELOW, clamped
+from circlet.backends.native.rules.quantized.requantize import SHORT_SUMS_BELOW, SUMS_BELOW
 from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Goal, Target
@@ -400,10 +408,17 @@ def _asymmetric(call: Call) -> str | None:
 
 def _quantized_as(call: Call, target: Target) -> Hashable:
     """What the code is made of but for shapes and types."""
+    scales = None if target.has_doubles else (quantization(call.outputs[0]), _scales(call).tobytes())
+    return looking_at(_of_result)(call, target), form_of(target, 1, stored_data(call.input(1))), scales
+
+
+def _of_result(call: Call) -> Sequence[Figure]:
+    """The zero point and the limits of results, as doubles."""
     made, dtype = quantization(call.outputs[0]), call.outputs[0].dtype
-    limits = quantized_range(getattr(call.op, "fused_activation_function", Activation.NONE), made, dtype)
-    scales = None if target.has_doubles else _scales(call).tobytes()
-    return made.zero_point, limits, form_of(target, 1, stored_data(call.input(1))), scales
+    low, high = quantized_range(getattr(call.op, "fused_activation_function", Activation.NONE), made, dtype)
+    ends = np.iinfo(dtype.numpy)
+    return (real(made.zero_point, made.zero_point == 0, DOUBLE), real(low, low == ends.min, DOUBLE),
+            real(high, high == ends.max, DOUBLE))
 
 
 @nest(FullyConnected, all_of(takes_integers, long_rows, _asymmetric), frozenset({1, 2}), name=INT8,
@@ -423,18 +438,17 @@ def scaled(node: Node[FullyConnected], sink: Sink) -> Put:
     """Takes the sums of a product and passes on its results; they are scaled as doubles, as the numpy backend does, or
     by integers that give the same where there are no instructions for doubles."""
     output = node.call.outputs[0]
-    made = quantization(output)
-    low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
     scales = Made(node.call, lambda call: np.ascontiguousarray(np.broadcast_to(_scales(call), node.shape[-1:])))
     bits = 8 * output.dtype.numpy.itemsize
     factors = None if node.function.e.target.has_doubles else Factors.of(node.function, scales.array, bits)
     if factors is not None:
-        return _scaled_by(factors, node, sink, (made.zero_point, low, high))
-    scale = scales.memory(node.function)
+        return _scaled_by(factors, node, sink)
+    scale, found = scales.memory(node.function), figured(node, _of_result)
 
     def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         factor = Lanes(e, e.load(scale, DType.FLOAT64, column))
-        result = round_half_away(Lanes(e, value).to_real(DOUBLE) * factor) + made.zero_point
+        zero, low, high = (Lanes(e, real_number(e, each, DOUBLE)) for each in found)
+        result = round_half_away(Lanes(e, value).to_real(DOUBLE) * factor) + zero
         stored = e.builder.trunc(e.builder.fptosi(result.clamp(low, high).value, I32), register_type(output.dtype))
         sink(e, [*e.delinear(row, node.shape[:-1]), column], stored)
 
@@ -447,14 +461,10 @@ def _scales(call: Call) -> Array:
     return np.asarray(np.float64(given.scale) * np.array(weighted.scales, np.float64) / made.scale)
 
 
-def _scaled_by(factors: Factors, node: Node[FullyConnected], sink: Sink, interval: tuple[int, int, int]) -> Put:
-    """`scaled` in integers, given the zero point and the interval of results."""
-    zero, low, high = interval
-    kind = register_type(node.call.outputs[0].dtype)
-
+def _scaled_by(factors: Factors, node: Node[FullyConnected], sink: Sink) -> Put:
+    """`scaled` in integers."""
     def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-        result = e.builder.add(factors.scaled(e, value, column), ir.Constant(I32, zero))
-        stored = e.builder.trunc(clamped(e, result, low, high), kind)
-        sink(e, [*e.delinear(row, node.shape[:-1]), column], stored)
+        activation, result = node.op.fused_activation_function, factors.scaled(e, value, column)
+        sink(e, [*e.delinear(row, node.shape[:-1]), column], stored(e, result, node.call.outputs[0], activation))
 
     return put

@@ -24,10 +24,10 @@ from circlet.backends.native.gemm.grouped import ALONE, Group, each_group
 from circlet.backends.native.gemm.microkernel import internal_function, lanes
 from circlet.backends.native.gemm.operands import Block, Collected, Left, Put
 from circlet.backends.native.gemm.vectors import WORD, Vectors, broadcast
+from circlet.backends.native.rules.figures.figure import quantization
 from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import HYBRID
 from circlet.backends.native.rules.quantized.conv import Taps, images
-from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     PAIRS,
     Form,

@@ -11,8 +11,8 @@ from circlet.backends.arithmetic.fixed_point_functions import ROOT_HALF
 from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_type
 from circlet.backends.native.emit.loops import by_length, fold, spread
 from circlet.backends.native.emit.parallel import parallel_nests
+from circlet.backends.native.rules.figures.figure import offset
 from circlet.backends.native.rules.preferences import QUANTIZED
-from circlet.backends.native.rules.quantized.elementwise import offset
 from circlet.backends.native.rules.quantized.fractions import product, saturated, shift_right
 from circlet.backends.native.rules.quantized.requantize import clamped
 from circlet.backends.native.rules.real.reduce import Register

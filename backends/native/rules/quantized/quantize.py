@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,15 @@ from circlet.backends.native.emit.lanes import Lanes, single
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Element, Value, computed
 from circlet.backends.native.program import Unlowerable
+from circlet.backends.native.rules.figures.figure import (
+    Figure,
+    Figures,
+    figured,
+    looking_at,
+    quantization,
+    real,
+    real_number,
+)
 from circlet.backends.native.rules.real.elementwise import compare, elementwise
 from circlet.backends.native.rules.refusals import convertible, movable
 from circlet.backends.native.rules.rule import Node, fused
@@ -112,21 +123,31 @@ fused(ops.Cast, all_of(convertible, _double_to_half))(_cast)
 fused(ops.StablehloConvert, all_of(convertible, _double_to_half))(_cast)
 
 
-def _along(node: Node[Any], numbers: Array, axis: int | None) -> Element:
-    """One of the numbers, as float32, for each index along an axis; the only one where the axis is None."""
+def _along(node: Node[Any], numbers: Array, axis: int) -> Element:
+    """One of the numbers, as float32, for each index along an axis."""
     value = node.function.constant(numbers.astype(np.float32), FLOAT)
-    return lambda e, index: value.element(e, [e.number(0) if axis is None else index[axis]])
+    return lambda e, index: value.element(e, [index[axis]])
 
 
-def _affine(node: Node[Any], quantization: Quantization,
+def _of_affine(by: Quantization) -> Sequence[Figure]:
+    """A scale and a zero point, float32. Code looks at all of what is one for each index along an axis, and at scales
+    that are powers of two, by which LLVM divides as it multiplies."""
+    if by.per_axis:
+        return (Figure((), by),)
+    scale, zero = float(np.float32(by.scale)), float(np.float32(by.zero_point))
+    return real(scale, is_known=frexp(scale)[0] == 0.5), real(zero, is_known=zero == 0)
+
+
+def _affine(node: Node[Any], by: Quantization, figures: Figures,
             combine: Callable[[Emitter, ir.Value, ir.Value, ir.Value], ir.Value]) -> tuple[Value]:
     """Every element made of the input's, its scale and its zero point, which are float32, one for all or one for each
     index along an axis."""
-    x, axis = node.input(0), quantization.axis if quantization.per_axis else None
+    x, axis = node.input(0), by.axis if by.per_axis else None
     if axis is not None and axis >= len(x.shape):
         raise Unlowerable(f"{node.place}: scales along axis {axis} of shape {x.shape}")
-    zeros = np.broadcast_to(np.array(quantization.zero_points or (0,)), len(quantization.scales))
-    scale, zero = (_along(node, each, axis) for each in (np.array(quantization.scales), zeros))
+    zeros = np.broadcast_to(np.array(by.zero_points or (0,)), len(by.scales))
+    scale, zero = (partial(_alone, each) for each in figured(node, figures)) if axis is None else (
+        _along(node, each, axis) for each in (np.array(by.scales), zeros))
 
     def element(e: Emitter, index: Index) -> ir.Value:
         return combine(e, x.element(e, index), scale(e, index), zero(e, index))
@@ -137,18 +158,27 @@ def _affine(node: Node[Any], quantization: Quantization,
     return (computed(node.shape, node.call.outputs[0].dtype, element, linear if axis is None else None),)
 
 
+def _alone(figure: Figure, e: Emitter, index: Index) -> ir.Value:
+    """A real number that is one for all elements."""
+    return real_number(e, figure)
+
+
 def _rounded(x: Lanes) -> Lanes:
     """The nearest whole number, halves away from zero."""
     return (x + x.constant(_BELOW_HALF).sign_of(x)).unary("trunc")
 
 
-@fused(ops.Quantize, all_of(movable, only((FLOAT, DType.FLOAT16))))
+def _of_result(call: Call) -> Sequence[Figure]:
+    """How the result is quantised."""
+    return _of_affine(quantization(call.outputs[0]))
+
+
+@fused(ops.Quantize, all_of(movable, only((FLOAT, DType.FLOAT16))), quantized_as=looking_at(_of_result))
 def quantize(node: Node[ops.Quantize]) -> tuple[Value]:
     """Of x, real, integers of its shape: round(x / scale) + zero point, halves away from zero, clamped, as in TFLite's
     `AffineQuantize`; NaN becomes the least."""
     source, result = node.input(0).dtype, node.call.outputs[0].dtype
-    limits, quantization = np.iinfo(result.numpy), node.call.outputs[0].quantization
-    assert quantization is not None, "the numpy kernel refuses an output without quantisation"
+    limits = np.iinfo(result.numpy)
 
     def combine(e: Emitter, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
         nearest = _rounded(Lanes(e, e.builder.fdiv(convert(e, x, source, FLOAT), scale)))
@@ -156,7 +186,7 @@ def quantize(node: Node[ops.Quantize]) -> tuple[Value]:
         stored = (shifted > limits.min).where(shifted, limits.min).at_most(limits.max)
         return e.builder.trunc(e.builder.fptosi(stored.value, ir.IntType(32)), register_type(result))
 
-    return _affine(node, quantization, combine)
+    return _affine(node, quantization(node.call.outputs[0]), _of_result, combine)
 
 
 def _has_scale(call: Call) -> str | None:
@@ -165,20 +195,26 @@ def _has_scale(call: Call) -> str | None:
     return None if x.dtype is DType.FLOAT16 or quantization_of(x) is not None else "input 0 has no scale"
 
 
-@fused(ops.Dequantize, all_of(movable, _has_scale))
+def _of_input(call: Call) -> Sequence[Figure]:
+    """How the input is quantised, if it is."""
+    found = call.input(0).quantization
+    return () if found is None else _of_affine(found)
+
+
+@fused(ops.Dequantize, all_of(movable, _has_scale), quantized_as=looking_at(_of_input))
 def dequantize(node: Node[ops.Dequantize]) -> tuple[Value]:
     """Of x, integers, float32 of its shape: (x - zero point) * scale, as in TFLite's `Dequantize`; of float16, a
     cast."""
-    source, quantization = node.input(0).dtype, node.call.input(0).quantization
-    if source is DType.FLOAT16 or quantization is None:
+    source, found = node.input(0).dtype, node.call.input(0).quantization
+    if source is DType.FLOAT16 or found is None:
         return _cast(node)
-    shifts = any(quantization.zero_points)
+    shifts = any(found.zero_points)
 
     def combine(e: Emitter, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
         real = convert(e, x, source, FLOAT)
         return e.builder.fmul(e.builder.fsub(real, zero) if shifts else real, scale)
 
-    return _affine(node, quantization, combine)
+    return _affine(node, found, _of_input, combine)
 
 
 @fused(ops.FakeQuant)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -15,10 +15,24 @@ from circlet.backends.native.emit.emitter import I32, I64, UNSIGNED, Emitter, re
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.rules.figures.figure import (
+    Figure,
+    beyond,
+    figured,
+    limits_of,
+    looking_at,
+    nothing,
+    quantization,
+    real,
+    real_number,
+    widened,
+    within,
+    zero_of,
+)
+from circlet.backends.native.rules.figures.multiplier import GREATEST_SHIFT, factor, rescaled
 from circlet.backends.native.rules.preferences import QUANTIZED
-from circlet.backends.native.rules.quantized.elementwise import quantization, stored, widened
 from circlet.backends.native.rules.quantized.fully_connected import round_half_away
-from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, clamped, rescale, rescale_by
+from circlet.backends.native.rules.quantized.requantize import clamped, rescale_by
 from circlet.backends.native.rules.real.pool import covered
 from circlet.backends.native.rules.real.reduce import AXES, Fold, extreme, fold_along
 from circlet.backends.native.rules.refusals import quantized
@@ -35,9 +49,15 @@ Finish: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
 """From a sum without zero points to a result without its own, an i32."""
 
 
-def _total(node: Node[Any], finish: Finish, dtype: DType, count: int) -> Fold:
+def _zeros(call: Call) -> tuple[Figure, Figure, Figure]:
+    """The zero points, and the limits of results."""
+    made = call.outputs[0]
+    return zero_of(call.input(0)), zero_of(made), limits_of(made)
+
+
+def _total(node: Node[Any], finish: Finish, dtype: DType, count: int, zeros: Sequence[Figure]) -> Fold:
     """The fold that sums so many stored values up."""
-    source, result = node.call.input(0), node.call.outputs[0]
+    (given, made, limits), result = zeros, node.call.outputs[0].dtype
     most = 1 << 31 - 8 * dtype.numpy.itemsize
     wide = DType.INT32 if (certain(count, "<", most) if is_late(count) else count < most) else DType.INT64
     kind = register_type(wide)
@@ -47,44 +67,62 @@ def _total(node: Node[Any], finish: Finish, dtype: DType, count: int) -> Fold:
         return e.builder.add(so_far, wider(element, kind))
 
     def end(e: Emitter, total: ir.Value) -> ir.Value:
-        zero = e.constant(count * quantization(source).zero_point, wide)
-        return stored(e, finish(e, e.builder.sub(total, zero)), result)
+        if not given.looks:
+            total = e.builder.sub(total, _times(e, given.number(e, kind=kind), count, wide))
+        return within(e, beyond(e, finish(e, total), made), limits, result)
 
     return Fold(wide, 0, add, end)
 
 
-def _ratio(node: Node[Any]) -> float:
+def _times(e: Emitter, zero: ir.Value, count: int, wide: DType) -> ir.Value:
+    """So many zero points."""
+    if isinstance(zero, ir.Constant):
+        return e.constant(count * zero.constant, wide)
+    return e.builder.mul(zero, e.constant(count, wide))
+
+
+def _factor(call: Call) -> tuple[int, int]:
     """The units of the input in those of the output."""
-    return quantization(node.call.input(0)).scale / quantization(node.call.outputs[0]).scale
+    return quantize_multiplier(quantization(call.input(0)).scale / quantization(call.outputs[0]).scale)
 
 
-@nest(ops.Mean, quantized, frozenset(), AXES, name=QUANTIZED)
+def _of_mean(call: Call, count: int = 1) -> Sequence[Figure]:
+    """The multiplier is divided by the count, after gaining as many bits as the count has, as TFLite's MEAN does."""
+    multiplier, shift = _factor(call)
+    more = min(count.bit_length() - 1, 32, 31 + shift)
+    return (*_zeros(call), factor((multiplier << more) // count, shift - more))
+
+
+def _of_open_mean(call: Call) -> Sequence[Figure]:
+    """The multiplier, how many bits more it has at the most, and the shift."""
+    multiplier, shift = _factor(call)
+    return (*_zeros(call), Figure((multiplier, min(32, 31 + shift), min(shift, GREATEST_SHIFT))))
+
+
+@nest(ops.Mean, quantized, frozenset(), AXES, name=QUANTIZED, quantized_as=looking_at(_of_mean))
 def mean(node: Node[ops.Mean], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x the means along axes, by `fold_along`. The multiplier is divided by the count, after gaining as many bits as
-    the count has, as TFLite's MEAN does."""
+    """Of x the means along axes, by `fold_along`."""
     def make(dtype: DType, count: int) -> Fold:
         if not may_differ(count, 0):
             return Fold(dtype, 0, lambda e, so_far, element: element)
-        multiplier, shift = quantize_multiplier(_ratio(node))
         if is_length(count):
-            factor = _divided(e, multiplier, shift, count)
-            fold = _total(node, lambda e, total: rescale_by(e, total, *factor), dtype, count)
+            *zeros, ratio = figured(node, _of_open_mean)
+            divided = _divided(e, ratio, count)
+            fold = _total(node, lambda e, total: rescale_by(e, total, *divided), dtype, count, zeros)
             return fold if lowest(count) > 0 else replace(fold, finish=partial(_unless_empty, fold.finish, count))
-        more = min(count.bit_length() - 1, 32, 31 + shift)
-        known = ((multiplier << more) // count, shift - more)
-        return _total(node, lambda e, total: rescale(e, total, *known), dtype, count)
+        *zeros, by = figured(node, partial(_of_mean, count=count))
+        return _total(node, lambda e, total: rescaled(e, total, by), dtype, count, zeros)
 
     fold_along(make, node, e, sinks)
 
 
-def _divided(e: Emitter, multiplier: int, shift: int, count: int) -> tuple[ir.Value, ir.Value]:
+def _divided(e: Emitter, ratio: Figure, count: int) -> tuple[ir.Value, ir.Value]:
     """The multiplier of a mean of an open number of elements, and its shift, both i32."""
     b, number = e.builder, e.builder.sext(e.number(larger(count, 1)), I64)
     bits = b.sub(e.wide(63), b.ctlz(number, ir.Constant(ir.IntType(1), 1)))
-    more = e.intrinsic("umin", bits, e.wide(min(32, 31 + shift)))
-    factor = b.udiv(b.shl(e.wide(multiplier), more), number)
-    shift = min(shift, GREATEST_SHIFT)
-    return b.trunc(factor, I32), b.trunc(b.sub(e.wide(shift), more), I32)
+    multiplier, most, shift = (ratio.number(e, k, I64) for k in range(3))
+    more = e.intrinsic("umin", bits, most)
+    return b.trunc(b.udiv(b.shl(multiplier, more), number), I32), b.trunc(b.sub(shift, more), I32)
 
 
 def _unless_empty(finish: Finish, count: int, e: Emitter, total: ir.Value) -> ir.Value:
@@ -93,25 +131,30 @@ def _unless_empty(finish: Finish, count: int, e: Emitter, total: ir.Value) -> ir
     return e.select(e.builder.icmp_signed("==", e.number(count), e.number(0)), ir.Constant(found.type, 0), found)
 
 
-@nest(ops.Sum, quantized, frozenset(), AXES, name=QUANTIZED)
-def sum_(node: Node[ops.Sum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x the sums along axes, by `fold_along`. Sums of uint8 are rescaled in fixed point, others in single precision,
-    as TFLite does."""
-    factor = quantize_multiplier(_ratio(node))
-    scales = (quantization(each).scale for each in (node.call.input(0), node.call.outputs[0]))
+def _of_sum(call: Call) -> Sequence[Figure]:
+    """Sums of uint8 are rescaled in fixed point, others in single precision, as TFLite does."""
+    scales = (quantization(each).scale for each in (call.input(0), call.outputs[0]))
     scale = float(np.divide(*map(np.float32, scales)))
+    return (*_zeros(call), factor(*_factor(call)) if call.input(0).dtype is DType.UINT8 else real(scale, False))
+
+
+@nest(ops.Sum, quantized, frozenset(), AXES, name=QUANTIZED, quantized_as=looking_at(_of_sum))
+def sum_(node: Node[ops.Sum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x the sums along axes, by `fold_along`."""
+    *zeros, by = figured(node, _of_sum)
 
     def finish(e: Emitter, total: ir.Value) -> ir.Value:
         if node.input(0).dtype is DType.UINT8:
-            return rescale(e, total, *factor)
-        nearest = round_half_away(Lanes(e, total).to_real(SINGLE) * scale)
+            return rescaled(e, total, by)
+        nearest = round_half_away(Lanes(e, total).to_real(SINGLE) * Lanes(e, real_number(e, by)))
         return e.builder.fptosi(nearest.clamp(-(2.0**30), 2.0**30).value, I32)
 
-    fold_along(lambda dtype, count: _total(node, finish, dtype, count), node, e, sinks)
+    fold_along(lambda dtype, count: _total(node, finish, dtype, count, zeros), node, e, sinks)
 
 
-nest(ops.ReduceMax, quantized, frozenset(), AXES, name=QUANTIZED)(partial(fold_along, partial(extreme, ">")))
-nest(ops.ReduceMin, quantized, frozenset(), AXES, name=QUANTIZED)(partial(fold_along, partial(extreme, "<")))
+for _op, _relation in ((ops.ReduceMax, ">"), (ops.ReduceMin, "<")):
+    nest(_op, quantized, frozenset(), AXES, name=QUANTIZED, quantized_as=nothing)(
+        partial(fold_along, partial(extreme, _relation)))
 
 
 def _limits(call: Call, target: Target) -> tuple[int, int]:

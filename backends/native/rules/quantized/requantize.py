@@ -1,9 +1,4 @@
-"""Fixed-point rescaling as code, equal to the bit to the `rescaler` of the numpy backend.
-
-That rounds twice: `y = floor((x m + 2**30) / 2**31)`, then `y / 2**s` with halves rounded away from zero. Both are one
-shift: `floor((x m + 2**30 + 2**(30 + s) - (2**31 where y < 0)) / 2**(31 + s))`, for floors nest and the second
-rounding differs between the signs by one unit of `y`.
-"""
+"""Fixed-point rescaling of sums of each channel as code, as `multiplier.py` does it of other numbers."""
 
 from __future__ import annotations
 
@@ -27,10 +22,6 @@ from circlet.runtime.records import dataclass
 _SHIFTS = range(1, 21)
 """The right shifts of vectors of channels. The zero point, of 8 bits and a sign, is added above the fraction, beside a
 sum of at most 2 ** 30 that is shifted as far; up to 20 that fits into 32 bits."""
-_SMALL_SHIFT = 29
-"""The right shift up to which a number of at most 2 ** 30 and half a unit, 2 ** 28, add up in 32 bits."""
-GREATEST_SHIFT = 31
-"""A longer left shift leaves nothing of 32 bits."""
 _FIELD = 8
 """Bits of a word of `Requantization.table` that hold a shift."""
 _PACKED = 4
@@ -41,65 +32,9 @@ SHORT_SUMS_BELOW = 1 << 30
 """The magnitude of sums that are rescaled without products of 64 bits being shifted."""
 
 
-def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int, is_small: bool = False) -> ir.Value:
-    """An i32, or an i64 that is not much larger, times a quantised multiplier, as an i32: TFLite's
-    `MultiplyByQuantizedMultiplier`; a left shift comes first and wraps.
-
-    `is_small` says that the value is at most 2**30 in magnitude: then 32 bits do for the second rounding, and no
-    arithmetic shift of 64 bits is needed, which some processors lack.
-    """
-    b = e.builder
-    if shift > GREATEST_SHIFT:
-        return ir.Constant(I32, 0)
-    if is_small and -_SMALL_SHIFT <= shift <= 0:
-        return _halved(e, _high_half(e, value, multiplier), -shift)
-    if shift > 0:
-        value = b.shl(b.trunc(value, I32) if value.type.width > 32 else value, ir.Constant(I32, shift))
-    product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.wide(multiplier))
-    nearest = b.add(product, e.wide(1 << 30))
-    if shift >= 0:
-        return b.trunc(b.ashr(nearest, e.wide(31)), I32)
-    half = 1 << (30 - shift)
-    is_below = b.icmp_signed("<", nearest, e.wide(0))
-    rounding = b.select(is_below, e.wide(half - (1 << 31)), e.wide(half))
-    return b.trunc(b.ashr(b.add(nearest, rounding), e.wide(31 - shift)), I32)
-
-
-def rescale_short(e: Emitter, value: ir.Value, bits: int, multiplier: int, shift: int) -> ir.Value:
-    """`rescale` of an i32 shifted to the left by so many bits, with which it is at most 2**30 in magnitude. From 16
-    bits on products of 32 bits do: `floor((x 2**b m + 2**30) / 2**31)` is `x h + floor((x l + 2**(30 - b)) / 2**w)`
-    for w = 31 - b, m = h 2**w + l, and |x l| is less than 2**(61 - 2 b)."""
-    b, width = e.builder, 31 - bits
-    if bits < 16 or not -_SMALL_SHIFT <= shift <= 0:
-        return rescale(e, b.shl(value, ir.Constant(I32, bits)), multiplier, shift, is_small=True)
-    high, low = multiplier >> width, multiplier & ((1 << width) - 1)
-    nearest = b.mul(value, ir.Constant(I32, high))
-    if low:
-        rest = b.add(b.mul(value, ir.Constant(I32, low)), ir.Constant(I32, 1 << (width - 1)))
-        nearest = b.add(nearest, b.ashr(rest, ir.Constant(I32, width)))
-    return _halved(e, nearest, -shift)
-
-
-def _high_half(e: Emitter, value: ir.Value, multiplier: int) -> ir.Value:
-    """`floor((x m + 2**30) / 2**31)` of a number of at most 2**30 in magnitude, as an i32."""
-    b = e.builder
-    if multiplier == 1 << 30 and value.type.width == I32.width:
-        return b.ashr(b.add(value, ir.Constant(I32, 1)), ir.Constant(I32, 1))
-    product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.wide(multiplier))
-    return b.trunc(b.lshr(b.add(product, e.wide(1 << 30)), e.wide(31)), I32)
-
-
-def _halved(e: Emitter, value: ir.Value, count: int) -> ir.Value:
-    """An i32 of at most 2**30 in magnitude halved so often, and rounded then, halves away from zero."""
-    b = e.builder
-    if count == 0:
-        return value
-    rounded = b.add(b.add(value, ir.Constant(I32, 1 << (count - 1))), b.ashr(value, ir.Constant(I32, 31)))
-    return b.ashr(rounded, ir.Constant(I32, count))
-
-
 def rescale_by(e: Emitter, value: ir.Value, multiplier: ir.Value, shift: ir.Value) -> ir.Value:
-    """`rescale` where the mantissa and the shift, at most `GREATEST_SHIFT`, both i32, are in registers."""
+    """`rescale` of `multiplier.py` where the mantissa and the shift, at most its `GREATEST_SHIFT`, both i32, are in
+    registers."""
     b, zero = e.builder, ir.Constant(I32, 0)
     left, right = e.intrinsic("smax", shift, zero), e.intrinsic("smax", b.neg(shift), zero)
     moved = b.sext(b.shl(b.trunc(value, I32), left), I64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from math import prod
 from typing import Any
 
@@ -25,20 +25,30 @@ from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_typ
 from circlet.backends.native.emit.loops import by_length, fold, spread
 from circlet.backends.native.emit.parallel import parallel_nests
 from circlet.backends.native.emit.positions import Index
+from circlet.backends.native.rules.figures.figure import quantization, widened
+from circlet.backends.native.rules.figures.multiplier import rescale
+from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.preferences import QUANTIZED
-from circlet.backends.native.rules.quantized.elementwise import quantization, widened
 from circlet.backends.native.rules.quantized.fractions import product, saturated, shift_right
-from circlet.backends.native.rules.quantized.requantize import clamped, rescale
+from circlet.backends.native.rules.quantized.requantize import clamped
 from circlet.backends.native.rules.real.reduce import Register, reserve_row
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import all_of, only
-from circlet.runtime.ir.types import DType
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.normalize import LogSoftmax, Softmax
 from circlet.runtime.records import dataclass
 
 
-@nest(Softmax, all_of(quantized, only((DType.INT8, DType.UINT8, DType.INT16))), frozenset({0}), name=QUANTIZED)
+def _quantized_as(call: Call, target: Target) -> Hashable:
+    """What the code is made of where bytes are looked up is in a table."""
+    return quantization(call.input(0)) if call.input(0).dtype is DType.INT16 else None
+
+
+@nest(Softmax, all_of(quantized, only((DType.INT8, DType.UINT8, DType.INT16))), frozenset({0}), name=QUANTIZED,
+      quantized_as=_quantized_as)
 def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     (_softmax_16 if node.input(0).dtype is DType.INT16 else _softmax_8)(node, e, sinks)
 
@@ -73,14 +83,20 @@ def _each_row(node: Node[Any], e: Emitter, work: int, turn: Callable[[_Row], Non
         by_length(e, depth, rows)
 
 
+def _exponentials(call: Call) -> Array:
+    """Those of how far elements are below the greatest."""
+    beta = getattr(call.op, "beta", 1.0)
+    decay = Decay.of(float(np.float32(beta)) * quantization(call.input(0)).scale)
+    return np.ascontiguousarray(decay.exponentials, np.int32)
+
+
 def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., n), int8 or uint8, the same shape: TFLite's `Softmax` of integers. The exponentials of how far
     elements are below the greatest are in a table, and kept in scratch memory (n,); the quotient is in fixed point.
     Three loops for each row, shared out."""
     x, b, made = node.input(0), e.builder, node.call.outputs[0].dtype
     depth, limits = x.shape[-1], np.iinfo(made.numpy)
-    exponentials = Decay.of(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale).exponentials
-    powers = node.function.external(np.ascontiguousarray(exponentials, np.int32))
+    powers = Made(node.call, _exponentials).memory(node.function)
     half = ir.Constant(I32, 1 << SUM_BITS - 1)
     total, kept = Register(e, I64), reserve_row(node, depth, DType.INT32)
 

@@ -17,9 +17,17 @@ from circlet.backends.native.emit.loops import every, rolled
 from circlet.backends.native.emit.parallel import parallel_nest, parallel_span
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import internal_function
+from circlet.backends.native.rules.figures.figure import (
+    Figure,
+    figured,
+    looking_at,
+    nothing,
+    quantization,
+    widened,
+    zero_of,
+)
 from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import LOOK_UP, TABLE
-from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.real.elementwise import elementwise
 from circlet.backends.native.rules.refusals import outputs_only, tensors
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
@@ -151,14 +159,19 @@ def _in_registers(by: LookUp, e: Emitter, source: ir.Value, out: ir.Value, table
     return b.mul(full, e.number(by.size))
 
 
+def _least(call: Call) -> Sequence[Figure]:
+    """The zero point, if the operator fails below it."""
+    return () if _may_be_negative(call) is None else (zero_of(call.input(0)),)
+
+
 def _look_up(node: Node[Any]) -> tuple[Value]:
     """Of x, the entries of a table, each loaded by itself; the operator fails where there is no square root."""
-    made, table = node.call.outputs[0].dtype, node.function.external(_table(node.call))
-    zero, is_partial = quantization(node.call.input(0)).zero_point, _may_be_negative(node.call) is not None
+    made, table = node.call.outputs[0].dtype, Made(node.call, _table).memory(node.function)
+    found = figured(node, _least)
 
     def entry(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
-        if is_partial:
-            is_sound = e.builder.icmp_signed(">=", values[0], e.constant(zero, dtype))
+        for zero in found:
+            is_sound = e.builder.icmp_signed(">=", widened(e, values[0], dtype), zero.number(e))
             node.function.fail_unless(is_sound, node.place, "the square root of a negative number")
         return e.load(table, made, e.builder.zext(values[0], e.index))
 
@@ -171,6 +184,6 @@ _LOOKED_UP: tuple[type[Op], ...] = (
 _OPERATORS: tuple[type[Op], ...] = (*_LOOKED_UP, Quantize)
 """The operators that replace bytes by bytes."""
 for _op in _OPERATORS:
-    nest(_op, _refuses_bytes, frozenset({0}), name=TABLE, quantized_as=lambda call, target: None)(_look_up_bytes)
+    nest(_op, _refuses_bytes, frozenset({0}), name=TABLE, quantized_as=nothing)(_look_up_bytes)
 for _op in _LOOKED_UP:
-    fused(_op, _refuses, name=LOOK_UP)(_look_up)
+    fused(_op, _refuses, name=LOOK_UP, quantized_as=looking_at(_least))(_look_up)

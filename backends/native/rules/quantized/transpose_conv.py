@@ -20,10 +20,10 @@ from circlet.backends.native.gemm.operands import Direct, Left
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.stored import Integers
+from circlet.backends.native.rules.figures.figure import quantization
 from circlet.backends.native.rules.image import BYTES, Image, empty_image
 from circlet.backends.native.rules.preferences import HYBRID, INTEGER
 from circlet.backends.native.rules.quantized.conv import images
-from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import PAIRS, Source, kept_as, known, stage
 from circlet.backends.native.rules.quantized.hybrid import Scaling, centred_rows, long_filters, refuses_types
 from circlet.backends.native.rules.quantized.wide import Finish, bits_of, centred, first_sums, takes, weights_of

@@ -24,10 +24,10 @@ from circlet.backends.native.gemm.grouped import Group, each_group
 from circlet.backends.native.gemm.operands import Filtered, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.stored import Integers
+from circlet.backends.native.rules.figures.figure import offset, quantization
 from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import INTEGER
 from circlet.backends.native.rules.quantized.conv import Taps, images, requantization, requantized, rescaling
-from circlet.backends.native.rules.quantized.elementwise import offset, quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     I16,
     PAIRS,

@@ -16,9 +16,9 @@ from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.math import exp, exp2_parts
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.rules.figures.figure import quantization
 from circlet.backends.native.rules.moving.index import counts
 from circlet.backends.native.rules.moving.move import extended
-from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.reduce import Register, extreme, is_extreme
 from circlet.backends.native.rules.refusals import movable

@@ -20,9 +20,10 @@ from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.gemm.operands import Direct
 from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.rules.figures.figure import quantization
+from circlet.backends.native.rules.figures.multiplier import rescale
 from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.preferences import INT8
-from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     constant,
     form_of,
@@ -31,7 +32,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     rows_of,
     start,
 )
-from circlet.backends.native.rules.quantized.requantize import SHORT_SUMS_BELOW, clamped, rescale
+from circlet.backends.native.rules.quantized.requantize import SHORT_SUMS_BELOW, clamped
 from circlet.backends.native.rules.recurrent import gate_functions
 from circlet.backends.native.rules.recurrent.product import Rows, joined
 from circlet.backends.native.rules.recurrent.rnn import (

@@ -15,9 +15,9 @@ from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.gemm.operands import Direct
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.rules.figures.figure import quantization
 from circlet.backends.native.rules.function import kept
 from circlet.backends.native.rules.narrow import Narrow
-from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import constant, form_of, rows_of, stage
 from circlet.backends.native.rules.quantized.hybrid import Scaling, by_product, multiply_scaled, staged
 from circlet.backends.native.rules.real.product import FloatProduct

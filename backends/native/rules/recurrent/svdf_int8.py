@@ -8,10 +8,11 @@ from llvmlite import ir
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
 from circlet.backends.native.emit.emitter import I8, I32, Emitter
 from circlet.backends.native.emit.loops import folded, rolled
+from circlet.backends.native.rules.figures.figure import quantization
+from circlet.backends.native.rules.figures.multiplier import rescale
 from circlet.backends.native.rules.preferences import INT8
-from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import I16
-from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped, rescale
+from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped
 from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.recurrent.rnn import depth, variables
 from circlet.backends.native.rules.refusals import sums_below

@@ -1,0 +1,1 @@
+"""Numbers that the code of quantised operators computes with, known or loaded."""
