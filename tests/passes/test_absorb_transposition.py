@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Mul
-from circlet.runtime.ops.layout import Transpose
+from circlet.runtime.ops.layout import Concatenation, StridedSlice, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul
+from circlet.runtime.ops.shape import Reshape, ShapeOf
 from circlet.runtime.passes.transforms.absorb_transposition import absorb_transposition
 from tests.native.against_cpu import values
 from tests.needs import NATIVE
@@ -96,4 +99,52 @@ def test_a_left_factor_is_kept() -> None:
     turned = main.apply(Transpose(), x, main.constant(np.array([1, 0], np.int32)))
     main.output(main.apply(BatchMatMul(), turned, y))
     plain = b.build()
+    assert absorb_transposition(plain) is plain
+
+
+def by_three_axes(number: float | None, is_exchanged: bool = True, is_read_twice: bool = False) -> circlet.Model:
+    """A product by (b, 3, n, 5), exchanged as (3 b, n, 5), maybe times a number: what PyTorch writes before attention.
+    If it is not exchanged, it becomes (b, 3, n, 5) again, of other elements."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+
+    def numbers(op: Op, *inputs: Value) -> Value:
+        return main.op(op, *inputs, outputs=[Tensor("", DType.INT64, (1,), (-1,))])[0]
+
+    def part(begin: int, end: int) -> Value:
+        return numbers(StridedSlice(), size, *(main.constant(np.array([each])) for each in (begin, end, 1)))
+
+    def shaped(value: Value, *parts: Value) -> Value:
+        return main.apply(Reshape(), value, numbers(Concatenation(0), *parts))
+
+    x, y = (main.input(name, DType.FLOAT32, (-1, 3, -1, 5)) for name in "xy")
+    size = numbers(ShapeOf(DType.INT64), y)
+    outer, rows, columns = part(0, -2), part(-2, -1), main.constant(np.array([5]))
+    flat = main.apply(Transpose(), shaped(y, main.constant(np.array([-1])), rows, columns),
+                      main.constant(np.array([0, 2, 1], np.int32)))
+    back = shaped(flat, outer, *((columns, rows) if is_exchanged else (rows, columns)))
+    if number is not None:
+        back = main.apply(Mul(), main.constant(np.array(number, np.float32)), back)
+    product = main.apply(BatchMatMul(adj_y=not is_exchanged), x, back)
+    main.output(*([product, back] if is_read_twice else [product]))
+    return b.build()
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("number", [None, 0.3])
+def test_absorbed_by_way_of_three_axes(number: float | None, backend: str) -> None:
+    changed = absorb_transposition(by_three_axes(number))
+    assert {*names(changed)} - {"SKIP"} == {"BATCH_MATMUL", *(["MUL"] if number else [])}
+    session = circlet.Session(changed, backend)
+    for n in (7, 1, 20):
+        given = [values((2, 3, rows, 5), np.float32, rows) for rows in (4, n)]
+        expected = given[0] @ np.swapaxes(np.float32(number or 1) * given[1], -1, -2)
+        np.testing.assert_allclose(session.invoke(0, given)[0], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("plain", [
+    pytest.param(by_three_axes(None, is_exchanged=False), id="other elements"),
+    pytest.param(by_three_axes(0.3, is_read_twice=True), id="read by others"),
+])
+def test_kept_by_way_of_three_axes(plain: circlet.Model) -> None:
     assert absorb_transposition(plain) is plain
