@@ -208,10 +208,21 @@ def constant_of_shape(node: Node) -> Value:
     return c.fill(node.graph, node[0], constant(data.reshape(()), dtype))
 
 
+@rule("com.microsoft.Range")
+def stepping_by_one(node: Node) -> Value:
+    """As Range, by 1 where no step is given."""
+    return _stepping(node, *node.given[:2], node.given[2] if len(node.given) > 2 else node.like(1))
+
+
 @rule("Range")
 def range_(node: Node) -> Value:
+    return _stepping(node, *node.given)
+
+
+def _stepping(node: Node, *given: Value) -> Value:
+    """The numbers from one up to but without another, by a third."""
     graph, dtype = node.graph, node.dtype()
-    start, limit, delta = (c.reshape(graph, each, []) for each in node.given)
+    start, limit, delta = (c.reshape(graph, each, []) for each in given)
     if dtype in (DType.FLOAT32, DType.FLOAT64):
         turns = c.divide(graph, c.subtract(graph, limit, start), delta)
         count = node.apply(unary.Relu(), node.apply(unary.Ceil(), turns))

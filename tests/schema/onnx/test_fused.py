@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, parser
 
 import circlet
 from circlet.runtime.errors import UnsupportedError
@@ -93,3 +93,18 @@ def test_normalisations_of_the_runtime_itself(backend: str) -> None:
 def test_unknown_functions_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="activation 'Mish'"):
         circlet.load(content(call("FusedGemm", real(6), weights(6, 7), weights(7), activation="Mish")))
+
+
+@pytest.mark.parametrize("inputs", [("a", "b"), ("a", "b", "d")])
+@pytest.mark.parametrize("kind", ["float", "int64"])
+def test_a_range_of_a_model_that_says_no_version(inputs: tuple[str, ...], kind: str) -> None:
+    """As TensorFlow's converter writes it; the step is 1 where there is none."""
+    graph = parser.parse_graph(f"g ({kind} a, {kind} b, {kind} d) => ({kind}[n] y) {{ y = Range(a, b, d) }}")
+    del graph.node[0].input[:]
+    graph.node[0].input.extend(inputs)
+    graph.node[0].domain = "com.microsoft"
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    given = {name: np.array(number, np.float32 if kind == "float" else np.int64)
+             for name, number in (("a", 2), ("b", 9), ("d", 3))}
+    (expected,) = inference(made).run(None, given)
+    np.testing.assert_array_equal(circlet.Session(circlet.load(made)).run(given)["y"], expected, strict=True)
