@@ -101,6 +101,8 @@ class SubgraphTensors:
         """Set when the subgraph is ready to run."""
         self._former: BoundRun | None = None
         """What was, last."""
+        self._other: BoundRun | None = None
+        """What was before that, and may be again."""
         self._is_partial = whole is not None
         """Whether `shapes` has those of inputs and outputs alone."""
         self._is_settled = False
@@ -271,10 +273,11 @@ class SubgraphTensors:
         self._bind()
         self._session.reset_variable_tensors(self._index)
 
-    def _bind(self) -> None:
+    def _bind(self, has_failed: bool = False) -> None:
         """Binds the subgraph to inputs of the present shapes; results are blank."""
-        inputs, bound = self.subgraph.inputs, self._former
-        if bound is not None and self._session.rebind(bound, tuple([self.shapes[each] for each in inputs])):
+        inputs = self.subgraph.inputs
+        bound = self._moved(tuple([self.shapes[each] for each in inputs]), has_failed)
+        if bound is not None:
             self._take(bound)
         else:
             self._zero_unset()
@@ -287,8 +290,8 @@ class SubgraphTensors:
         if shapes is not None:
             self.shapes = _known(self.shapes, shapes)
         self._is_partial = shapes is None
-        self._bound = self._former = bound
-        self._is_settled, self._is_untold = False, True
+        self._keep(bound)
+        self._bound, self._is_settled, self._is_untold = bound, False, True
 
     def _tell_blanks(self) -> None:
         """Makes results blank, as they are until something has run."""
@@ -301,6 +304,21 @@ class SubgraphTensors:
                 if shape is not None:
                     self.shapes[tensor] = shape
                     self._blanks.add(tensor)
+
+    def _moved(self, shapes: tuple[Shape, ...], has_failed: bool) -> BoundRun | None:
+        """What was bound before and is for inputs of these shapes, too; what is for no others is not used after a run
+        of it failed."""
+        kept = [each for each in (self._former, self._other)
+                if each is not None and (each.is_movable or not has_failed)]
+        return next((each for each in kept if self._session.rebind(each, shapes)), None)
+
+    def _keep(self, bound: BoundRun) -> None:
+        """Keeps what is bound, and what was before it, if one of the two is for more shapes than one."""
+        if bound is self._former:
+            return
+        before = [each for each in (self._former, self._other) if each is not None and each is not bound]
+        self._other = next((each for each in before if each.is_movable or bound.is_movable), None)
+        self._former = bound
 
     def _take(self, bound: BoundRun) -> None:
         """Makes the arrays that it reads since it was bound again those of inputs, with the values that they had; new
@@ -327,7 +345,7 @@ class SubgraphTensors:
             self._session.run_bound(self._bound)
         except BaseException:
             with suppress(CircletError):
-                self._bind()
+                self._bind(has_failed=True)
             raise
         if not self._is_settled:
             self._settle(self._bound)

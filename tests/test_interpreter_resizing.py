@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from circlet.interpreter import Interpreter
+from circlet.runtime.exec.bound import BoundRun
+from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.comparison import Greater
@@ -113,3 +116,29 @@ def test_what_is_written_stays(has_places: bool, backend: str, seed: int, monkey
                 caller.write(k)
             case _:
                 caller.invoke()
+
+
+@NATIVE
+def test_what_was_bound_before_is_bound_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths of 1, as the file declares them, have code of their own; callers come back to it and leave it again."""
+    bind, bound = Session.bind, list[tuple[int, ...]]()
+
+    def counted(self: Session, subgraph: int, arrays: Sequence[Array], is_resizable: bool = False) -> BoundRun:
+        bound.append(arrays[0].shape)
+        return bind(self, subgraph, arrays, is_resizable)
+
+    monkeypatch.setattr(Session, "bind", counted)
+    monkeypatch.setenv("CIRCLET_BACKEND", "native")
+    interpreter = Interpreter(model_content=model(has_places=False))
+    x, y = (each["index"] for each in interpreter.get_input_details())
+    for n in (4, 1, 7, 1, 1, 9, 1):
+        given = [np.full((n, 3), n, np.float32), np.arange(n, dtype=np.float32)]
+        for index, value in zip((x, y), given, strict=True):
+            interpreter.resize_tensor_input(index, value.shape)
+        interpreter.allocate_tensors()
+        for index, value in zip((x, y), given, strict=True):
+            interpreter.set_tensor(index, value)
+        interpreter.invoke()
+        for details, value in zip(interpreter.get_output_details(), expected(*given), strict=False):
+            np.testing.assert_allclose(interpreter.get_tensor(details["index"]), value)
+    assert bound == [(4, 3), (1, 3)]

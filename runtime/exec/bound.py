@@ -60,13 +60,20 @@ class BoundRun:
         """The shapes of the results; None where only the run can tell."""
         return self._frame.result_shapes
 
+    @property
+    def is_movable(self) -> bool:
+        """Whether it is for more than the shapes that it has."""
+        return self._own is not None
+
     def move(self, shapes: tuple[Shape, ...]) -> bool:
         """Changes to `inputs` of other shapes, of any values; says whether it did, as it may not be for them.
 
         Raises:
             LimitError: there is not memory enough.
         """
-        if self._own is None or not self._own.move(shapes):
+        if self._own is None:
+            return shapes == tuple([each.shape for each in self.inputs])
+        if not self._own.move(shapes):
             return False
         self.inputs, self.timed, self.was_timed = self._own.inputs, None, False
         self._take()
