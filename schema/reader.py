@@ -66,7 +66,8 @@ class _Reader:
         signatures = read_each(root.tables("signature_defs"), "signature",
                                lambda each: self._signature(each, subgraphs), _string("signature_key"))
         metadata = dict(read_each(root.tables("metadata"), "metadata", self._metadata, _string("name")))
-        return Model(subgraphs, signatures, root.string("description"), metadata, version, format.name)
+        return Model(_with_named(subgraphs, signatures), signatures, root.string("description"), metadata, version,
+                     format.name)
 
     def _code(self, table: Table) -> _Code:
         format = self._format
@@ -190,6 +191,26 @@ class _Reader:
         start, size = self._span(table.integer("buffer")) or (0, 0)
         self._content.charge(size)
         return table.string("name"), bytes(self._content.data[start:start + size])
+
+
+def _with_named(subgraphs: tuple[Subgraph, ...], signatures: Sequence[Signature]) -> tuple[Subgraph, ...]:
+    """Subgraphs, with the results of operators that signatures name as outputs behind their own: a quantiser that puts
+    something behind an output leaves the name with what there was. Those that operators invoke stay as they are."""
+    named: dict[int, dict[int, None]] = {}
+    for each in signatures:
+        others = [tensor for tensor in each.outputs.values() if tensor not in subgraphs[each.subgraph].outputs]
+        named.setdefault(each.subgraph, {}).update(dict.fromkeys(others))
+    if not any(named.values()):
+        return subgraphs
+    operators = [operator for each in subgraphs for operator in each.operators]
+    invoked = {callee for operator in operators for callee in operator.op.callees()}
+    return tuple(each if index in invoked else _with_outputs(each, named.get(index, {}))
+                 for index, each in enumerate(subgraphs))
+
+
+def _with_outputs(subgraph: Subgraph, tensors: Iterable[int]) -> Subgraph:
+    made = {tensor for operator in subgraph.operators for tensor in operator.outputs}
+    return replace(subgraph, outputs=(*subgraph.outputs, *(each for each in tensors if each in made)))
 
 
 def _string(name: str) -> Callable[[Table], str]:

@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlet.runtime.ir.model import Model
+import circlet
+from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.types import Array
+from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.unary import Neg, Relu
+from circlet.runtime.records import replace
 from circlet.schema.files import dump_model, load_model
 from tests.models.expectations import Expectation, read
 from tests.schema import samples
@@ -109,3 +115,29 @@ def test_strings_are_litert_s() -> None:
     expected = load_model(content).subgraphs[0].tensors[0].data
     assert expected is not None
     assert runner.get_tensor(0).tolist() == [[b"", b"a"], ["ü".encode(), b"\0\xff"]] == expected.tolist()
+
+
+def test_signatures_may_name_what_is_no_output() -> None:
+    """AI Edge Quantizer puts DEQUANTIZE behind an output that is read as well, and leaves the name where it was."""
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", np.float32, (3,))
+    negated = main.apply(Neg(), x)
+    main.output(main.apply(Relu(), negated))
+    made = replace(builder.build(), signatures=(Signature("key", 0, {"x": x.index}, {"y": negated.index}),))
+    content, given = dump_model(made, "tflite"), np.array([-1.0, 0.0, 2.0], np.float32)
+    expected = make(content).get_signature_runner("key")(x=given)["y"]
+    np.testing.assert_array_equal(circlet.Session(content).run({"x": given})["y"], expected)
+    found = circlet.Interpreter(model_content=content).get_signature_runner("key")(x=given)["y"]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("tensor", [0, 1], ids=["input", "constant"])
+def test_signatures_name_what_an_operator_gives(tensor: int) -> None:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", np.float32, (3,))
+    main.output(main.apply(Add(), x, main.constant(np.ones(3, np.float32))))
+    made = replace(builder.build(), signatures=(Signature("key", 0, {"x": x.index}, {"y": tensor}),))
+    with pytest.raises(ModelError, match=f"output 'y': expected an output of subgraph 0 .*, found tensor {tensor}"):
+        circlet.Session(dump_model(made, "tflite"))
