@@ -23,13 +23,13 @@ class Pass:
     needed becomes a `Skip`, and what is new follows what there was."""
     needs: tuple[frozenset[str], ...] = ()
     """Names of operators; a model that lacks all of one of these sets is not changed, and the pass not run on it."""
-    reads: DType | None = None
-    """An element type; nor is a model that has no tensor of it."""
+    reads: frozenset[DType] = frozenset()
+    """Element types; nor is a model that has no tensor of any of these."""
 
     def concerns(self, model: Model) -> bool:
         """Whether a model has what the pass needs."""
-        if self.reads is not None and not any(
-                tensor.dtype is self.reads for subgraph in model.subgraphs for tensor in subgraph.tensors):
+        if self.reads and not any(
+                tensor.dtype in self.reads for subgraph in model.subgraphs for tensor in subgraph.tensors):
             return False
         if not self.needs:
             return True

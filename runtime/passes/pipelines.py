@@ -6,7 +6,7 @@ runs, which is on models that have the operators that it changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
@@ -16,14 +16,14 @@ from circlet.runtime.passes.manager import Pass, Pipeline
 TRANSFORMS = "circlet.runtime.passes.transforms"
 
 
-def _pass(function: str, *needs: str, reads: DType | None = None, module: str = "", renumbers: bool = False,
+def _pass(function: str, *needs: str, reads: Iterable[DType] = (), module: str = "", renumbers: bool = False,
           given: tuple[object, ...] = ()) -> Pass:
     """A pass by the name of its function.
 
     Args:
         function: its name.
         needs: the names of operators, of which each set has blanks between them; see `Pass.needs`.
-        reads: an element type; see `Pass.reads`.
+        reads: element types; see `Pass.reads`.
         module: below `transforms`, where it is not called as the function is.
         renumbers: see `Pass.renumbers`.
         given: what it takes beside the model.
@@ -32,13 +32,14 @@ def _pass(function: str, *needs: str, reads: DType | None = None, module: str = 
         changed: Model = getattr(imported(f"{TRANSFORMS}.{module or function}"), function)(model, *given)
         return changed
 
-    return Pass(function, run, renumbers, tuple(frozenset(each.split()) for each in needs), reads)
+    return Pass(function, run, renumbers, tuple(frozenset(each.split()) for each in needs),
+                frozenset(reads))
 
 
 PROPAGATE_LAYOUT = _pass("propagate_layout", renumbers=True)
 EXPAND_SPARSE = _pass("expand_sparse", "DENSIFY", module="constants.expand_sparse")
 UNPACK_FILTERS = _pass("unpack_filters", "CONV_2D DEPTHWISE_CONV_2D EMBEDDING_LOOKUP FULLY_CONNECTED",
-                       reads=DType.INT4, module="constants.unpack_filters")
+                       reads=(DType.INT2, DType.INT4), module="constants.unpack_filters")
 COLLECT_LISTS = _pass("collect_lists", "LOOP", "SEQUENCE_CONCAT")
 LOWER_LOOPS = _pass("lower_loops", "LOOP")
 SIMPLIFY_IDENTITIES = _pass("simplify_identities", "CAST STRIDED_SLICE")

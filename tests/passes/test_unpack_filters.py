@@ -1,8 +1,9 @@
-"""Filters and tables of int4, as quantisers make them: what LiteRT's reference kernels compute, to the bit."""
+"""Filters and tables of int4 and int2, as quantisers make them: what LiteRT's reference kernels compute, to the bit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import circlet
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.packed import unpacked
+from circlet.runtime.ir.packed import BITS, unpacked
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
@@ -39,6 +40,7 @@ class Packed:
     y: Shape
     made: DType
     has_peer: bool = True
+    stored: DType = DType.INT4
 
 
 CASES = {
@@ -49,21 +51,25 @@ CASES = {
     "depthwise": Packed(APART, IMAGE, F32, (1, 3, 3, 4), 3, IMAGE, F32, has_peer=False),
     "depthwise_int8": Packed(APART, IMAGE, I8, (1, 3, 3, 4), 3, IMAGE, I8),
     "product_int16": Packed(FullyConnected(), (7, 5), I16, (3, 5), 0, (7, 3), I16),
+    "product_int2": Packed(FullyConnected(), (7, 8), F32, (3, 8), 0, (7, 3), F32, stored=DType.INT2),
+    "product_int8_int2": Packed(FullyConnected(), (7, 8), I8, (3, 8), 0, (7, 3), I8, stored=DType.INT2),
+    "conv_int2": Packed(CONV, IMAGE, I8, (3, 3, 3, 4), 0, (2, 5, 6, 3), I8, has_peer=False, stored=DType.INT2),
     "rows": Packed(EmbeddingLookup(), (9,), I32, (5, 4), 0, (9, 4), F32),
     "rows_of_one_scale": Packed(EmbeddingLookup(), (9,), I32, (5, 4), None, (9, 4), F32),
 }
 
 
 def filter_of(case: Packed) -> Tensor:
-    """Elements from -7 to 7, two in a byte, and the scale of each channel."""
-    random = np.random.default_rng(5)
-    elements = random.integers(-7, 8, int(np.prod(case.filter)) // 2 * 2 + 2).astype(np.uint8) & 15
-    data = (elements[::2] | elements[1::2] << 4)[:(int(np.prod(case.filter)) + 1) // 2]
+    """Elements of all bits but the least, several in a byte, and the scale of each channel."""
+    random, bits = np.random.default_rng(5), BITS[case.stored]
+    elements = random.integers(1 - (1 << bits - 1), 1 << bits - 1, (-(-prod(case.filter) * bits // 8), 8 // bits))
+    shifts = np.arange(0, 8, bits)
+    data = np.bitwise_or.reduce((elements & (1 << bits) - 1) << shifts, axis=1).astype(np.uint8)
     data.flags.writeable = False
     count = 1 if case.axis is None else case.filter[case.axis]
     scales = tuple(random.uniform(0.01, 0.06, count).astype(np.float32).tolist())
     quantization = Quantization(scales, (0,) * count, case.axis or 0)
-    return Tensor("w", DType.INT4, case.filter, data=data, quantization=quantization)
+    return Tensor("w", case.stored, case.filter, data=data, quantization=quantization)
 
 
 def model(case: Packed, filter: Tensor) -> Model:
@@ -98,11 +104,11 @@ def by(made: Any, x: Array) -> Array:
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
 @pytest.mark.parametrize("name", CASES)
-def test_int4_is_read_as_int8_is(name: str, backend: str) -> None:
+def test_few_bits_are_read_as_int8_is(name: str, backend: str) -> None:
     case, x = CASES[name], given(CASES[name])
     packed = filter_of(case)
     assert packed.data is not None
-    wide = unpacked(packed.data, DType.INT4, case.filter).astype(np.int8)
+    wide = unpacked(packed.data, case.stored, case.filter).astype(np.int8)
     wide.flags.writeable = False
     found, expected = (circlet.Session(model(case, each), backend=backend).run([x])["y"]
                        for each in (packed, replace(packed, dtype=I8, data=wide)))

@@ -1,4 +1,4 @@
-"""Makes constants of int8 of filters and tables of int4, which a model stores two elements in a byte."""
+"""Makes constants of int8 of filters and tables of int4 and int2, which a model stores several elements in a byte."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from circlet.runtime.ops.matmul import EmbeddingLookup, FullyConnected
 from circlet.runtime.passes.transforms.rewrite import is_same, rewrite_subgraphs
 from circlet.runtime.records import replace
 
+_PACKED = (DType.INT2, DType.INT4)
+
 
 def unpack_filters(model: Model) -> Model:
-    """Gives convolutions, look-ups in tables, and products of int16 filters of int8 for those of int4. Other products
-    read int4 as it is stored."""
+    """Gives convolutions, look-ups in tables, and products filters of int8 for those of int4 and int2; but products of
+    float32 and int8 read int4 as it is stored."""
     return rewrite_subgraphs(model, _unpacked)
 
 
@@ -39,17 +41,18 @@ def _unpacked(subgraph: Subgraph) -> Subgraph:
 
 
 def _reads_bytes(subgraph: Subgraph, operator: Operator) -> bool:
-    """Whether an operator has a filter of int4, and would read it if it were int8 alone."""
+    """Whether an operator has a filter of few bits, and would read it if it were int8 alone."""
     op = operator.op
     if not isinstance(op, (Conv2D, DepthwiseConv2D, EmbeddingLookup, FullyConnected)):
         return False
     x, packed = (subgraph.tensors[each] for each in operator.inputs[:2])
-    is_read = not isinstance(op, FullyConnected) or x.dtype is DType.INT16
-    return is_read and packed.dtype is DType.INT4 and packed.data is not None and packed.sparsity is None
+    is_packed = packed.dtype in _PACKED and packed.data is not None and packed.sparsity is None
+    return is_packed and not (
+        isinstance(op, FullyConnected) and packed.dtype is DType.INT4 and x.dtype is not DType.INT16)
 
 
 def _bytes(tensor: Tensor) -> Tensor:
     assert tensor.data is not None
-    data = unpacked(tensor.data, DType.INT4, tensor.shape).astype(np.int8)
+    data = unpacked(tensor.data, tensor.dtype, tensor.shape).astype(np.int8)
     data.flags.writeable = False
     return replace(tensor, dtype=DType.INT8, data=data)
