@@ -21,11 +21,15 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Padding, Quantization, Shape
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.elementwise import Add, Mul, SquaredDifference, Sub
+from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.layout import Slice, Split, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.ops.pad import MirrorPad, MirrorPadMode
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
 from circlet.runtime.ops.quantize import Dequantize, Quantize
 from circlet.runtime.ops.reduce import Mean, Sum
+from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.unary import LeakyRelu, Logistic, Tanh
 from tests.native.quantized_models import stored
 from tests.native.test_budget import session_of
@@ -125,6 +129,23 @@ def gated(s: SubgraphBuilder, v: Value, k: int) -> Value:
     return made(s, Mul(), [found, v], IMAGE, k, 11 + k)
 
 
+def moved(op: Op, shape: Shape, *parameters: npt.ArrayLike, is_first: bool = False, times: int = 1) -> Layer:
+    """An operator that moves elements; its last result is used, and a result of the model."""
+    def layer(s: SubgraphBuilder, v: Value, k: int) -> Value:
+        by = q(0.3 + k / 50, 4 + k)
+        given = s.op(LeakyRelu(alpha=0.5), v, outputs=[Tensor("", DType.INT8, IMAGE, quantization=by)])
+        known = [s.constant(np.asarray(each, np.int32)) for each in parameters]
+        inputs = [*known, *given] if is_first else [*given, *known]
+        tensors = [Tensor("", DType.INT8, shape, quantization=by) for _ in range(times)]
+        *_, found = s.op(op, *inputs, outputs=tensors)
+        (first,) = s.op(Softmax(beta=1.0), found, outputs=[
+            Tensor("", DType.INT8, shape, quantization=q(1 / 256, -128))])
+        s.output(first)
+        return made(s, Logistic(), [v], IMAGE, k, ZERO)
+
+    return layer
+
+
 ACROSS = Conv2D(padding=Padding.SAME, stride_h=1, stride_w=1)
 EACH = DepthwiseConv2D(padding=Padding.SAME, stride_h=1, stride_w=1)
 LAYERS: Mapping[str, Layer] = {
@@ -142,6 +163,12 @@ LAYERS: Mapping[str, Layer] = {
     "attention": attention,
     "reals": of_reals,
     "group": gated,
+    "parts": moved(Split(num_splits=4), (1, 6, 5, 8), 3, is_first=True, times=4),
+    "transposition": moved(Transpose(), (1, 32, 6, 5), [0, 3, 1, 2]),
+    "view": moved(Reshape(new_shape=(30, 32)), (30, 32)),
+    "margins": moved(MirrorPad(mode=MirrorPadMode.REFLECT), (1, 6, 7, 32), [[0, 0], [0, 0], [1, 1], [0, 0]]),
+    "part": moved(Slice(), (1, 2, 5, 32), [0, 1, 0, 0], [1, 2, 5, 32]),
+    "rows": moved(Gather(axis=1), (1, 3, 5, 32), [4, 0, 4]),
     "means": pooled(AveragePool2D(padding=Padding.SAME, stride_h=1, stride_w=1, filter_height=3, filter_width=3)),
     "extremes": pooled(MaxPool2D(padding=Padding.SAME, stride_h=1, stride_w=1, filter_height=3, filter_width=3)),
 }

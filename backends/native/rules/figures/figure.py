@@ -20,7 +20,6 @@ from circlet.backends.native.emit.emitter import I32, I64, UNSIGNED, Emitter, re
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE
 from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.rule import Looks, Node
-from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Quantization
@@ -92,11 +91,6 @@ def figured(node: Node[Any], figures: Figures) -> tuple[Figure, ...]:
 def looking_at(figures: Figures) -> Looks:
     """What code hangs on of the figures of an operator."""
     return lambda call, target: tuple(each.looks for each in figures(call))
-
-
-def nothing(call: Call, target: Target) -> Hashable:
-    """How tensors are quantised has no part in the code."""
-    return None
 
 
 def quantization(tensor: Tensor) -> Quantization:

@@ -17,7 +17,7 @@ from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, expect_inside, extended, filled, overwrite, part, wholes
 from circlet.backends.native.rules.real.elementwise import plus
 from circlet.backends.native.rules.refusals import movable, plain, summable
-from circlet.backends.native.rules.rule import Node, Sink, fused, is_single, nest
+from circlet.backends.native.rules.rule import Node, Sink, fused, is_single, nest, nothing
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_open
@@ -88,7 +88,8 @@ def where(node: Node[Where], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     e.define_once(node.shape[0], found)
 
 
-@fused(Gather, all_of(_indices(1), _selects_several), is_free=True, memory_inputs=SECOND, name="one")
+@fused(Gather, all_of(_indices(1), _selects_several), is_free=True, memory_inputs=SECOND, name="one",
+       quantized_as=nothing)
 def gather_one(node: Node[Gather]) -> tuple[Value]:
     """Of x and one index: the slice there, which is a view of x where it lies in memory; no loop."""
     x, e = node.input(0), node.function.e
@@ -100,7 +101,7 @@ def gather_one(node: Node[Gather]) -> tuple[Value]:
             .reshaped(node.shape),)
 
 
-@nest(Gather, _indices(1), memory_inputs=FIRST)
+@nest(Gather, _indices(1), memory_inputs=FIRST, quantized_as=nothing)
 def gather(node: Node[Gather], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (a..., n, b...) and indices (p...): (a..., p..., b...); `batch_dims` axes are shared. Loops over a and p
     check an index once, and copy a slice (b...) each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -25,8 +25,10 @@ from circlet.backends.native.rules.moving.move import (
     wholes,
 )
 from circlet.backends.native.rules.refusals import movable
-from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest, nothing
+from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import all_of, only
+from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.types import INTEGERS, DType
 from circlet.runtime.ops.layout import (
@@ -57,13 +59,13 @@ MOST_OFFSET = 1 << 48
 fit into 64 bits."""
 
 
-@fused(Transpose, movable, is_free=True, parameters=SECOND)
+@fused(Transpose, movable, is_free=True, parameters=SECOND, quantized_as=nothing)
 def transpose(node: Node[Transpose]) -> tuple[Value]:
     """Of x and a permutation: a value that reads x by another index; written to memory by `copy_strided`."""
     return (transposed(node.input(0), parameter(node, 1).tolist()),)
 
 
-@fused(StablehloTranspose, movable, is_free=True)
+@fused(StablehloTranspose, movable, is_free=True, quantized_as=nothing)
 def stablehlo_transpose(node: Node[StablehloTranspose]) -> tuple[Value]:
     """As `transpose`, with the permutation as an option."""
     return (transposed(node.input(0), node.op.permutation),)
@@ -86,7 +88,7 @@ def transposed(x: Value, permutation: Sequence[int]) -> Value:
     return computed(shape, x.dtype, element)
 
 
-@fused(StablehloSlice, movable, is_free=True)
+@fused(StablehloSlice, movable, is_free=True, quantized_as=nothing)
 def stablehlo_slice(node: Node[StablehloSlice]) -> tuple[Value]:
     """Of x: the elements from `start_indices` on, `strides` apart; a view where they are one run."""
     e = node.function.e
@@ -94,7 +96,7 @@ def stablehlo_slice(node: Node[StablehloSlice]) -> tuple[Value]:
     return (part(e, node.input(0), starts, node.shape, node.op.strides),)
 
 
-@fused(ReverseV2, movable, is_free=True, parameters=SECOND)
+@fused(ReverseV2, movable, is_free=True, parameters=SECOND, quantized_as=nothing)
 def reverse_v2(node: Node[ReverseV2]) -> tuple[Value]:
     """Of x: the same shape, some axes read backwards."""
     x, e = node.input(0), node.function.e
@@ -126,7 +128,7 @@ def reverse_sequence(node: Node[ReverseSequence]) -> tuple[Value]:
     return (computed(node.shape, x.dtype, element, quantization=x.quantization),)
 
 
-@fused(Slice, movable, is_free=True, memory_inputs=frozenset({1, 2}))
+@fused(Slice, movable, is_free=True, memory_inputs=frozenset({1, 2}), quantized_as=nothing)
 def slice_(node: Node[Slice]) -> tuple[Value]:
     """Of x, begins and sizes, one for each axis: that part, a view where it is one run. What is not known is
     checked."""
@@ -141,7 +143,8 @@ def slice_(node: Node[Slice]) -> tuple[Value]:
     return (part(e, x, begins, node.shape) if expect_shape(node, sizes) else unreached(node),)
 
 
-@fused(StridedSlice, movable, is_free=True, memory_inputs=frozenset({1, 2}), parameters=frozenset({3}))
+@fused(StridedSlice, movable, is_free=True, memory_inputs=frozenset({1, 2}), parameters=frozenset({3}),
+       quantized_as=nothing)
 def strided_slice(node: Node[StridedSlice]) -> tuple[Value]:
     """Of x, begins, ends and strides: the part that the masks leave, axes added and dropped, a view where it is one
     run. What is not known is checked."""
@@ -214,7 +217,7 @@ def _cut(node: Node[Any], x: Value, axis: int, sizes: Sequence[int]) -> tuple[Va
     return tuple(found)
 
 
-@fused(Split, movable, is_free=True, parameters=frozenset({0}))
+@fused(Split, movable, is_free=True, parameters=frozenset({0}), quantized_as=nothing)
 def split(node: Node[Split]) -> tuple[Value, ...]:
     """Of x: equal parts along an axis, views where they are runs."""
     x = node.input(1)
@@ -222,7 +225,7 @@ def split(node: Node[Split]) -> tuple[Value, ...]:
     return _cut(node, x, axis, [shape[axis] for shape in node.shapes])
 
 
-@fused(SplitV, movable, is_free=True, parameters=frozenset({1, 2}))
+@fused(SplitV, movable, is_free=True, parameters=frozenset({1, 2}), quantized_as=nothing)
 def split_v(node: Node[SplitV]) -> tuple[Value, ...]:
     """Of x: parts of given sizes along an axis, views where they are runs."""
     x = node.input(0)
@@ -230,14 +233,14 @@ def split_v(node: Node[SplitV]) -> tuple[Value, ...]:
     return _cut(node, x, axis, [shape[axis] for shape in node.shapes])
 
 
-@fused(Unpack, movable, is_free=True)
+@fused(Unpack, movable, is_free=True, quantized_as=nothing)
 def unpack(node: Node[Unpack]) -> tuple[Value, ...]:
     """Of x: its slices along an axis, which is dropped."""
     x = node.input(0)
     return _cut(node, x, normalize_axis(node.op.axis, len(x.shape)), [1] * len(node.shapes))
 
 
-@nest(Pack, movable, memory_inputs=frozenset())
+@nest(Pack, movable, memory_inputs=frozenset(), quantized_as=nothing)
 def pack(node: Node[Pack], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of n arrays (a..., b...): one (a..., n, b...), by `join`."""
     axis = normalize_axis(node.op.axis, len(node.shape))
@@ -245,14 +248,20 @@ def pack(node: Node[Pack], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     join(e, sinks[0], [each.reshaped(replaced(node.shape, axis, 1)) for each in inputs], axis)
 
 
-@nest(StablehloConcatenate, movable, memory_inputs=frozenset())
+@nest(StablehloConcatenate, movable, memory_inputs=frozenset(), quantized_as=nothing)
 def stablehlo_concatenate(node: Node[StablehloConcatenate], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of arrays that differ along an axis: one with all of them there, by `join`."""
     inputs = [node.input(k) for k in range(len(node.inputs))]
     join(e, sinks[0], inputs, normalize_axis(node.op.dimension, len(node.shape)))
 
 
-@nest(Concatenation, all_of(movable, refuses_concatenation), memory_inputs=frozenset())
+def _tables(call: Call, target: Target) -> Hashable:
+    """Those by which inputs are looked up."""
+    tables = (None if each is None else requantized(each, call.outputs[0]) for each in call.inputs)
+    return tuple(None if each is None else each.tobytes() for each in tables)
+
+
+@nest(Concatenation, all_of(movable, refuses_concatenation), memory_inputs=frozenset(), quantized_as=_tables)
 def concatenation(node: Node[Concatenation], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of arrays that differ along an axis: one with all of them there, by `join`."""
     inputs = [_joined(node, k) for k in range(len(node.inputs))]

@@ -18,7 +18,7 @@ from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.rules.moving.move import expect, parameter
 from circlet.backends.native.rules.refusals import movable
-from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest, nothing
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import certain, is_known, is_length, larger, may_differ
@@ -30,15 +30,19 @@ SECOND = frozenset({1})
 """Inputs by position, as `parameters` names them."""
 
 
-@nest(Pad, movable, memory_inputs=frozenset(), parameters=SECOND)
+def _around(call: Call) -> int:
+    """What stands for zero."""
+    out = call.outputs[0]
+    return out.quantization.zero_point if out.quantization is not None and out.dtype in QUANTIZABLE else 0
+
+
+@nest(Pad, movable, memory_inputs=frozenset(), parameters=SECOND, quantized_as=lambda call, target: _around(call))
 def pad(node: Node[Pad], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x and paddings (rank, 2): x surrounded by zeros, or by the zero point."""
-    out = node.call.outputs[0]
-    zero = out.quantization.zero_point if out.quantization is not None and out.dtype in QUANTIZABLE else 0
-    _surround(node, e, sinks[0], e.constant(zero, out.dtype))
+    _surround(node, e, sinks[0], e.constant(_around(node.call), node.call.outputs[0].dtype))
 
 
-@nest(PadV2, movable, memory_inputs=frozenset(), parameters=SECOND)
+@nest(PadV2, movable, memory_inputs=frozenset(), parameters=SECOND, quantized_as=nothing)
 def padv2(node: Node[PadV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x, paddings (rank, 2) and a value: x surrounded by it."""
     _surround(node, e, sinks[0], node.input(2).reshaped(()).scalar(e))
@@ -192,7 +196,7 @@ def _spread(node: Node[Any], e: Emitter, sink: Sink, starts: Sequence[int], step
         sink(e, index, choose(e, is_there, partial(x.element, e, places), lambda: value))
 
 
-@fused(MirrorPad, movable, parameters=SECOND)
+@fused(MirrorPad, movable, parameters=SECOND, quantized_as=nothing)
 def mirror_pad(node: Node[MirrorPad]) -> tuple[Value]:
     """Of x and paddings (rank, 2): x surrounded by its reflection; a value that reads x by another index."""
     x, paddings = node.input(0), _paddings(node)
@@ -233,7 +237,8 @@ def _repeats_elements(call: Call) -> str | None:
     return f"axes {repeated} are no broadcasts" if repeated else None
 
 
-@fused(Tile, all_of(movable, _repeats_elements), is_free=True, parameters=SECOND, name="broadcast")
+@fused(Tile, all_of(movable, _repeats_elements), is_free=True, parameters=SECOND, name="broadcast",
+       quantized_as=nothing)
 def broadcast_tile(node: Node[Tile]) -> tuple[Value]:
     """Of x and multiples, where only axes of size 1 are repeated: a value that reads x by another index."""
     x = node.input(0)
@@ -251,7 +256,7 @@ def _wrapped(e: Emitter, index: ir.Value, size: int, length: int) -> ir.Value:
     return e.number(0) if is_known(size, 1) else e.builder.urem(index, e.number(size))
 
 
-@nest(Tile, movable, parameters=SECOND)
+@nest(Tile, movable, parameters=SECOND, quantized_as=nothing)
 def tile(node: Node[Tile], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (n...) and multiples (m...): (n m...). Loops over copies and the elements of a copy apart, so that no index
     is divided."""

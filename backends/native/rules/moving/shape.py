@@ -17,7 +17,7 @@ from circlet.backends.native.rules.moving.move import expect_shape, extended, fi
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable
-from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest, nothing
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import bound, may_differ
@@ -57,7 +57,7 @@ def view(node: Node[Any]) -> tuple[Value]:
 _VIEWS: tuple[type[View], ...] = (Reshape, ExpandDims, Squeeze, StablehloReshape, Densify, Alias)
 """The operators whose result is the bytes of their input under another shape."""
 for _op in _VIEWS:
-    fused(_op, movable, is_free=True, parameters=SECOND)(view)
+    fused(_op, movable, is_free=True, parameters=SECOND, quantized_as=nothing)(view)
 
 
 @fused(Bitcast, movable, is_free=True)
@@ -157,7 +157,7 @@ def _broadcast(x: Value, shape: Shape) -> Value:
                     (lambda e, position: x.linear(e, e.number(0) if is_one else position)) if flat else None)
 
 
-@fused(BroadcastTo, movable, is_free=True, parameters=SECOND)
+@fused(BroadcastTo, movable, is_free=True, parameters=SECOND, quantized_as=nothing)
 def broadcast_to(node: Node[BroadcastTo]) -> tuple[Value]:
     """Of x, the shape that input 1 says."""
     return (_broadcast(node.input(0), node.shape),)

@@ -20,7 +20,6 @@ from circlet.backends.native.rules.figures.figure import (
     figured,
     limits_of,
     looking_at,
-    nothing,
     quantization,
     widened,
     within,
@@ -32,7 +31,7 @@ from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.real.comparison import RELATIONS
 from circlet.backends.native.rules.real.elementwise import elementwise
 from circlet.backends.native.rules.refusals import movable, quantized, tensors
-from circlet.backends.native.rules.rule import Node, fused
+from circlet.backends.native.rules.rule import Node, fused, nothing
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.op import Op

@@ -21,7 +21,6 @@ from circlet.backends.native.rules.figures.figure import (
     figured,
     limits_of,
     looking_at,
-    nothing,
     quantization,
     real,
     real_number,
@@ -36,7 +35,7 @@ from circlet.backends.native.rules.quantized.requantize import clamped, rescale_
 from circlet.backends.native.rules.real.pool import covered
 from circlet.backends.native.rules.real.reduce import AXES, Fold, extreme, fold_along
 from circlet.backends.native.rules.refusals import quantized
-from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.rules.rule import Node, Sink, nest, nothing
 from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import only
 from circlet.runtime.exec.kernel import Call

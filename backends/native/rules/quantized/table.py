@@ -21,7 +21,6 @@ from circlet.backends.native.rules.figures.figure import (
     Figure,
     figured,
     looking_at,
-    nothing,
     quantization,
     widened,
     zero_of,
@@ -30,7 +29,7 @@ from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import LOOK_UP, TABLE
 from circlet.backends.native.rules.real.elementwise import elementwise
 from circlet.backends.native.rules.refusals import outputs_only, tensors
-from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest, nothing
 from circlet.backends.native.targets.target import LookUp
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
