@@ -117,13 +117,19 @@ def _multiply(e: Emitter, op: Any, a: ir.Value, b: ir.Value, factors: Sequence[F
     return rescaled(e, e.builder.mul(a, b), factors[0])
 
 
+def _are_bytes(call: Call) -> bool:
+    """Whether both operands have 8 bits."""
+    return all(call.input(k).dtype.numpy.itemsize == 1 for k in range(2))
+
+
 def _of_squares(call: Call) -> Sequence[Figure]:
     """Both operands are brought to twice the larger scale, with 7 fraction bits, and the square to the result's:
-    TFLite's `SquaredDifference`."""
+    TFLite's `SquaredDifference`. Operands of 8 bits are at most 255 / 2 then, and the square of their difference, with
+    14 fraction bits, 2**30."""
     shift, (first, second, made) = 7, _scales(call)
     unit = 2 * max(first, second)
     return (*(factor(*quantize_multiplier(each / unit), shift, is_small=True) for each in (first, second)),
-            factor(*quantize_multiplier(unit * unit / ((1 << 2 * shift) * made))))
+            factor(*quantize_multiplier(unit * unit / ((1 << 2 * shift) * made)), is_small=_are_bytes(call)))
 
 
 def _squared_difference(e: Emitter, op: Any, a: ir.Value, b: ir.Value, factors: Sequence[Figure]) -> ir.Value:
@@ -134,7 +140,8 @@ def _squared_difference(e: Emitter, op: Any, a: ir.Value, b: ir.Value, factors: 
 
 def _of_slopes(call: Call) -> Sequence[Figure]:
     """x, or x times the slope, is rescaled once: TFLite's `BroadcastPrelu4DSlow`."""
-    return factor(*_ratio(call, call.input(0))), factor(*_ratio(call, call.input(0), call.input(1)))
+    above, below = _ratio(call, call.input(0)), _ratio(call, call.input(0), call.input(1))
+    return tuple(factor(*each, is_small=_are_bytes(call)) for each in (above, below))
 
 
 def _prelu(e: Emitter, op: Any, x: ir.Value, slope: ir.Value, factors: Sequence[Figure]) -> ir.Value:
