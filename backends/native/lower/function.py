@@ -263,10 +263,10 @@ class FunctionLowering(ABC):
         return {root: self.at(base + place.offset, place.size) for root, place in found.items()}
 
     def reserve_offset(self, size: int) -> int:
+        """Where in the arena `size` bytes are, on a cache line, until the scope ends."""
         offset, end = self.top, self.top + size
         if self._trace is not None:
             self._trace.reserves = True
-        """Where in the arena `size` bytes are, on a cache line, until the scope ends."""
         size = bound(size)
         if not is_length(end):
             expect_room((end,), np.dtype(np.uint8))
