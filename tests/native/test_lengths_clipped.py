@@ -16,7 +16,7 @@ from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.shape import Fill, Range, Reshape
-from circlet.runtime.ops.unary import Relu
+from circlet.runtime.ops.unary import Relu, Tanh
 from tests.native.test_lengths import Graph, floats
 from tests.native.test_lengths_hosted import INTS, Write, model
 from tests.ops.cases import check
@@ -76,6 +76,20 @@ def test_numbers_that_are_not_negative_are_clipped_and_sizes(clip: Clip, folder:
     for rows, k in ((8, 30), (3, 9), (30, 200), (4, -50), (5, 40), (2, 31)):
         given = [floats(rows, 6), np.array(k, np.int32)]
         np.testing.assert_array_equal(native.invoke(0, given)[0], cpu.invoke(0, given)[0])
+    assert len(compiled) == 1
+
+
+def test_axis_zero_is_no_number_that_clips(folder: object, compiled: list[str]) -> None:
+    def write(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+        rows = g(ReduceMax(), g(Reshape(), k, g.ints(1), dtype=INTS), g.ints(0), dtype=INTS)
+        return [g(Tanh(), g(Concatenation(0), x, g(Fill(), g(Pack(2), rows, g.number(6), dtype=INTS), g.number(0.5))))]
+
+    session = circlet.Session(model(write), backend="native")
+    for rows, k in ((8, 3), (5, 18), (12, 1), (2, 100)):
+        x = floats(rows, 6)
+        expected = np.tanh(np.pad(x, ((0, k), (0, 0)), constant_values=0.5))
+        check(session.invoke(0, [x, np.array(k, np.int32)])[0], expected, 1e-6)
+    assert {*session.backend_of(0)} <= {"native", "none"}
     assert len(compiled) == 1
 
 

@@ -26,8 +26,9 @@ from circlet.runtime.passes.analyses.entry import MOST_NUMBERS, NUMBERS, Values,
 from circlet.runtime.records import dataclass, replace
 
 Result = TypeVar("Result")
-_CLIPPING = frozenset({"MAXIMUM", "REDUCE_MAX"})
-"""Operators that have zero for what is negative, where zero is one of their numbers."""
+_CLIPPING = {"MAXIMUM": 2, "REDUCE_MAX": 1}
+"""Operators that have zero for what is negative, where zero is one of their numbers, and how many inputs have these, as
+axes are others."""
 _MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "PACK", "RESHAPE", "SQUEEZE"})
 """Operators that have the numbers of their inputs."""
 _KEEPING = frozenset({"ALIAS", "CAST", "EXPAND_DIMS", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "SQUEEZE"})
@@ -375,8 +376,8 @@ class Teller:
         """Whether numbers that an operator reads may be negative: it has zero for those that are, or moves them alone,
         and what it gives may be."""
         members = _members(operator)
-        clipping = [inputs for op, inputs, _ in members if op.name in _CLIPPING]
-        if any(op.name not in _MOVING | _CLIPPING for op, _, _ in members):
+        clipping = [inputs[:_CLIPPING[op.name]] for op, inputs, _ in members if op.name in _CLIPPING]
+        if any(op.name not in _MOVING | _CLIPPING.keys() for op, _, _ in members):
             return False
         return is_signed if not clipping else any(self._has_zero(each) for inputs in clipping for each in inputs)
 
