@@ -31,6 +31,8 @@ def _reflected(x: Array, low: float, high: float) -> Array:
 
 def _taps(op: GridSample, places: Array, length: int) -> Taps:
     """What the places along one axis read."""
+    if op.nan_is_first:
+        places = np.where(np.isnan(places), -1, places)
     low, high = (0.0, length - 1.0) if op.align_corners else (-0.5, length - 0.5)
     x = places if op.is_index else (
         (places + 1) / 2 * (length - 1) if op.align_corners else ((places + 1) * length - 1) / 2)

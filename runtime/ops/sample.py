@@ -26,7 +26,7 @@ class GridSample(Op):
 
     A place has a coordinate for each spatial axis, the last axis first, from -1 to 1: the centers of the outermost
     elements with `align_corners`, else their outer edges; or, if it `is_index`, the index of an element, which need not
-    be whole. The result is (n, *places, c).
+    be whole. The result is (n, *places, c). With `nan_is_first` a coordinate that is NaN is -1.
     """
 
     name: ClassVar[str] = "GRID_SAMPLE"
@@ -35,6 +35,7 @@ class GridSample(Op):
     outside: Outside = Outside.ZEROS
     align_corners: bool = False
     is_index: bool = False
+    nan_is_first: bool = False
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         x, grid = args[0].shape, args[1].shape

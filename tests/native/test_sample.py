@@ -19,7 +19,7 @@ from tests.ops.test_resample import REGIONS, SAMPLES
 test_cases = native_test(SAMPLES)
 test_regions = native_test(REGIONS)
 
-OPTIONS = st.tuples(st.sampled_from(Interpolation), st.sampled_from(Outside), st.booleans(), st.booleans())
+OPTIONS = st.tuples(st.sampled_from(Interpolation), st.sampled_from(Outside), *[st.booleans()] * 3)
 SPATIAL = st.lists(st.sampled_from([1, 2, 5, 9]), min_size=1, max_size=3)
 
 
@@ -35,8 +35,8 @@ def places(shape: tuple[int, ...], seed: int, special: bool) -> np.ndarray:
 
 @settings(max_examples=60, deadline=None)
 @given(OPTIONS, SPATIAL, st.sampled_from([1, 3]), st.booleans(), seeds)
-def test_samples(options: tuple[Interpolation, Outside, bool, bool], sizes: list[int], channels: int, special: bool,
-                 seed: int) -> None:
+def test_samples(options: tuple[Interpolation, Outside, bool, bool, bool], sizes: list[int], channels: int,
+                 special: bool, seed: int) -> None:
     x = values((2, *sizes, channels), np.float32, seed, special)
     grid = places((2, *(3, 2, 2)[:len(sizes)], len(sizes)), seed, special)
     with np.errstate(all="ignore"):

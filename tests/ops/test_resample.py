@@ -83,6 +83,8 @@ SAMPLES = [
     Case("reflection", GridSample(Interpolation.NEAREST, Outside.REFLECTION, True),
          [IMAGE, np.array([[[[1.5, -1]]]], np.float32)], [[[[[1.0]]]]]),
     Case("nan", GridSample(), [IMAGE, np.array([[[[np.nan, 0]]]], np.float32)], [[[[[np.nan]]]]]),
+    Case("nan-is-first", GridSample(outside=Outside.BORDER, nan_is_first=True),
+         [IMAGE, np.array([[[[np.nan, 0], [1, np.nan], [np.nan, np.nan]]]], np.float32)], [[[[[1.0], [1.0], [0.0]]]]]),
     Case("index", GridSample(is_index=True), [IMAGE, np.array([[[[1, 1], [0.5, 0], [-0.5, 0], [2, 0]]]], np.float32)],
          [[[[[3.0], [0.5], [0.0], [0.0]]]]]),
     Case("complex", GridSample(), [IMAGE, np.ones((1, 1, 1, 2), np.complex64)], [IMAGE],

@@ -59,11 +59,12 @@ _MODES = {prefix + each.value: each for prefix in ("", "bi") for each in Interpo
 
 @rule("GridSample", since=16)
 def grid_sample(node: Node) -> Value:
+    """Of coordinates that are NaN ONNX does not tell; ONNX Runtime and PyTorch take -1."""
     mode = node.string("mode", "linear")
     if mode not in _MODES:
         raise ModelError(f"mode: expected {', '.join(_MODES)}, found {mode!r}")
     op = sample.GridSample(_MODES[mode], node.member("padding_mode", sample.Outside, "zeros"),
-                           bool(node.integer("align_corners", 0)))
+                           bool(node.integer("align_corners", 0)), nan_is_first=True)
     rank = c.rank_of(node[0])
     return c.channels_first(node.graph, node.apply(op, c.channels_last(node.graph, node[0]), node[1]), rank)
 

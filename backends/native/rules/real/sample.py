@@ -71,6 +71,8 @@ def expect_elements(node: Node[Any], sizes: Shape) -> None:
 def _taps(op: GridSample, place: Lanes, length: Lanes) -> list[_Tap]:
     """What a place along an axis of a length reads, both doubles: as `backends/cpu/sample.py` has it."""
     last = length - 1.0
+    if op.nan_is_first:
+        place = place.equals(place).where(place, -1.0)
     if op.align_corners:
         low, high = length.constant(0.0), last
         x = (place + 1.0) / 2.0 * last
