@@ -69,16 +69,24 @@ def test_tiles_for_any_rows_sum_up_as_those_for_just_these(vectors: int, spare: 
         assert chains(host(), tile, vectors) == chains(host(), rows, vectors)
 
 
-@pytest.mark.parametrize("columns", [20, 48, 100])
-def test_products_of_any_number_of_rows(columns: int) -> None:
-    weights = values((columns, 40), np.float32, 1)
+@pytest.mark.parametrize("vectors", [1, 2, 3, 4])
+@pytest.mark.parametrize("spare", [0, 1])
+def test_one_row_that_is_left_shares_with_those_before_it(vectors: int, spare: int) -> None:
+    split = split_rows(host(), Scope([64]).symbol(0), vectors, replace(FLOAT32, spare=spare))
+    assert split.size - split.sooner - (1 + split.sooner) in (0, 1)
+    assert not Split.even(100 * Scope([64]).symbol(0), 6).sooner
+
+
+@pytest.mark.parametrize(("columns", "depth"), [(20, 40), (48, 40), (100, 40), (100, 1100)])
+def test_products_of_any_number_of_rows(columns: int, depth: int) -> None:
+    weights = values((columns, depth), np.float32, 1)
     b = ModelBuilder()
     main = b.subgraph("main")
-    x = main.input("x", DType.FLOAT32, (-1, 40))
+    x = main.input("x", DType.FLOAT32, (-1, depth))
     main.output(main.apply(FullyConnected(), x, main.constant(weights)))
     native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
     for rows in range(1, 40):
-        given = values((rows, 40), np.float32, rows)
+        given = values((rows, depth), np.float32, rows)
         check(_run_on(native, given), _run_on(cpu, given), 1e-4)
 
 
