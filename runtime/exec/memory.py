@@ -32,7 +32,7 @@ _SPARE, _SPARED = 3, 16
 """How much more a large buffer that grows may come to need, in times of what is needed, and one part of the room of so
 many that it may take for that: choices. Pages are there once they are touched, and to touch those of 20 MB anew takes 3
 to 20 ms."""
-LARGE = 1 << 19
+LARGE = 1 << 18
 """Bytes from which on results are given away, or copied to memory that was there before, which takes less than to copy
 them to new memory: a choice."""
 WASTE = 4
