@@ -16,6 +16,7 @@ from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.program import EMBEDDED_BYTES
 from circlet.backends.native.rules.rule import Rule, rule_of
 from circlet.backends.native.targets.target import Target
+from circlet.runtime.errors import CircletError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op
@@ -122,7 +123,10 @@ def _quantized(member: _Member, target: Target) -> Hashable:
     if not member.is_quantized:
         return None
     looks = member.rule.quantized_as
-    return member.rule.name, member.quantization if looks is None else looks(member.call, target)
+    try:
+        return member.rule.name, member.quantization if looks is None else looks(member.call, target)
+    except CircletError:  # the rule says where
+        raise _Own from None
 
 
 def _tensor(tensor: Tensor) -> Hashable:
