@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from circlet.runtime.errors import Place, UnsupportedError, plural
+from circlet.runtime.errors import ExecutionError, Place, UnsupportedError, plural
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
 from circlet.runtime.exec.frames.chained import Chained
@@ -34,7 +34,7 @@ from circlet.runtime.ops.controlflow import lifted_variables
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
 from circlet.runtime.passes.analyses.generalize import Generalizer
-from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
+from circlet.runtime.passes.analyses.specialize import MEMO_SIZE, Specialization, Specializer
 from circlet.runtime.passes.analyses.told import NOTHING
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class ExecutorMap:
         self.model = model
         self._evaluated: dict[tuple[int, int], tuple[Sequence[Array | None], Sequence[Array]]] = {}
         """For each operator that was evaluated, by subgraph, what it was given last, and gave: constants, mostly."""
+        self._refused: dict[tuple[int, tuple[Shape, ...]], ExecutionError] = {}
+        """What is wrong with shapes of a subgraph's inputs, of a bounded number of them."""
         self.specializer = Specializer(model, self._evaluate)
         self.generalizer = Generalizer(model, self.specializer)
         self._rounds = frozenset(callee for subgraph in model.subgraphs for each in subgraph.operators
@@ -164,8 +166,17 @@ class ExecutorMap:
         return self._specialization(index, shapes).shapes
 
     def _specialization(self, index: int, shapes: tuple[Shape, ...]) -> Specialization:
+        refused = self._refused.get((index, shapes))
+        if refused is not None:
+            raise ExecutionError(refused.message, refused.place)
         is_general = self.span_backends and index not in self._rounds
-        return self.generalizer.at(index, shapes) if is_general else self.specializer.at(index, shapes)
+        try:
+            return self.generalizer.at(index, shapes) if is_general else self.specializer.at(index, shapes)
+        except ExecutionError as error:
+            if len(self._refused) >= MEMO_SIZE:
+                self._refused.clear()
+            self._refused[index, shapes] = ExecutionError(error.message, error.place)
+            raise
 
     def _open_frame(self, spec: Specialization, shapes: tuple[Shape, ...], run: Run, is_whole_run: bool
                     ) -> OpenFrame | None:

@@ -193,6 +193,14 @@ class Op(ABC):
             ShapeError: the operands do not fit.
         """
 
+    def checked(self, args: Operands) -> tuple[Shape, ...]:
+        """As `infer`, of an operator that is to run: one may fail of values that are known before it does.
+
+        Raises:
+            Unknown, ShapeError: as `infer`; or it fails in each run.
+        """
+        return self.infer(args)
+
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         """The element types of the outputs; None where any is allowed. By default that of the first input."""
         return (args[0].dtype,) * args.outputs

@@ -8,11 +8,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, exactly
+from circlet.runtime.ir.length import is_length
+from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, at_least, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import agreed_shape, expect_one, expect_rank, normalize_axis, sized, sizes
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
+
+
+def _expect_within(indices: Operand, size: int) -> None:
+    """Checks indices that are known before a run against an axis of known size."""
+    known = indices.known
+    if known is None or known.dtype.hasobject or is_length(size):
+        return
+    wrong = known[(known < 0) | (known >= size)]
+    if wrong.size:
+        raise ShapeError(f"index {wrong[0]} is out of range for an axis of size {size}")
 
 
 @operator
@@ -35,6 +46,12 @@ class Gather(Op):
         if agreed_shape(data[:batch], indices[:batch]) is None:
             raise ShapeError(f"batch_dims: expected inputs that agree in {batch} axes, found {data} and {indices}")
         return ((*data[:axis], *indices[batch:], *data[axis + 1:]),)
+
+    def checked(self, args: Operands) -> tuple[Shape, ...]:
+        found = self.infer(args)
+        axis, _ = self.axes(args[0].rank, args[1].rank)
+        _expect_within(args[1], args[0].shape[axis])
+        return found
 
     def axes(self, rank: int, index_rank: int) -> tuple[int, int]:
         """The axis and the number of batch axes, counted from the front."""

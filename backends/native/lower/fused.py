@@ -95,7 +95,7 @@ class Fused(Op):
             operator = member.operator
             given = tuple(operands[each] for each in operator.inputs)
             try:
-                shapes = operator.op.infer(Operands(given, len(operator.outputs)))
+                shapes = operator.op.checked(Operands(given, len(operator.outputs)))
             except ShapeError as error:
                 error.member = error.member or (member.number, operator.name)
                 raise

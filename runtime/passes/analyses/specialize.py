@@ -232,7 +232,7 @@ class Specializer:
             passed = teller.pass_on(operator, {position: values[each] for position, each in self._passed_on(
                 so_far.subgraph, operator, shapes, self._read).items() if each in values})
         try:
-            found = operator.op.infer(self._operands(so_far, operator, shapes, values, passed))
+            found = operator.op.checked(self._operands(so_far, operator, shapes, values, passed))
             expect_storable(found)
             if len(found) != len(operator.outputs):
                 raise ShapeError(f"expected {plural(len(found), 'output')}, found {len(operator.outputs)}")

@@ -1,0 +1,75 @@
+"""What is wrong with lengths is told before code is made, and at once where they come again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.controlflow import If
+from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.unary import Tanh
+from tests.native.test_lengths import Graph, floats, model
+from tests.native.test_lengths_one import sessions
+
+
+def picked(g: Graph) -> Sequence[Value]:
+    """Rows 5 and 2 of x (n, 4)."""
+    x = g.builder.input("x", DType.FLOAT32, (-1, 4))
+    return [g(Tanh(), g(Gather(), g(Tanh(), x), g.ints(5, 2)))]
+
+
+def summed(g: Graph) -> Sequence[Value]:
+    return [g(Add(), *(g.builder.input(name, DType.FLOAT32, (-1, 4)) for name in "xy"))]
+
+
+def test_rows_that_a_length_lacks_are_refused_before_code_is_made(folder: object, compiled: list[str]) -> None:
+    for session in sessions(model(picked)):
+        with pytest.raises(circlet.ExecutionError, match="index 5 is out of range for an axis of size 3"):
+            session.invoke(0, [floats(3, 4)])
+    assert not compiled
+    session, _ = sessions(model(picked))
+    for n in (6, 9):
+        x = floats(n, 4)
+        np.testing.assert_allclose(session.invoke(0, [x])[0], np.tanh(np.tanh(x[[5, 2]])), 1e-5)
+        with pytest.raises(circlet.ExecutionError, match="index 5 is out of range for an axis of size 4"):
+            session.invoke(0, [floats(4, 4)])
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_rows_that_no_run_reads_are_not_refused(number: int) -> None:
+    """A branch that is not taken."""
+    b = ModelBuilder()
+    taken, left = (b.subgraph(name) for name in ("taken", "left"))
+    for branch, op in ((taken, Tanh()), (left, Gather())):
+        x = branch.input("x", DType.FLOAT32, (3, 4))
+        given = [x] if branch is taken else [x, branch.constant(np.array([5, 2, 1], np.int32))]
+        branch.output(Graph(branch)(op, *given))
+    main = b.subgraph("main")
+    x, which = main.input("x", DType.FLOAT32, (3, 4)), main.input("which", DType.BOOL, ())
+    main.output(*main.op(If(taken.index, left.index), which, x, outputs=[Tensor("y", DType.FLOAT32, (3, 4))]))
+    session, rows = sessions(b.build())[number], floats(3, 4)
+    np.testing.assert_allclose(session.invoke(main.index, [rows, np.array(True)])[0], np.tanh(rows), 1e-5)
+    with pytest.raises(circlet.ExecutionError, match="index 5 is out of range for an axis of size 3"):
+        session.invoke(main.index, [rows, np.array(False)])
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_shapes_that_were_refused_are_refused_at_once(number: int, folder: object) -> None:
+    session = sessions(model(summed))[number]
+    told = session._executors.specializer.at
+    messages = []
+    for n in (2, 3, 2, 3):
+        before = told.cache_info().misses
+        with pytest.raises(circlet.ExecutionError, match=r"operator 0 \(ADD\): shapes .* do not broadcast") as error:
+            session.invoke(0, [floats(n, 4), floats(5, 4)])
+        messages.append((str(error.value), told.cache_info().misses - before))
+    assert messages[2:] == [(text, 0) for text, _ in messages[:2]]
+    assert messages[0] != messages[1]
