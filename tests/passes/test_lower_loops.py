@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 
 import circlet
 from circlet.runtime.ir.text import to_text
+from circlet.runtime.ir.types import Array
 from circlet.runtime.passes.transforms.lower_loops import lower_loops
 from tests.ops.loop_cases import LoopCase, loop_model
 from tests.ops.test_loop import (
@@ -22,6 +24,7 @@ from tests.ops.test_loop import (
     forwarded,
     guarded,
     i32,
+    i64,
     total,
 )
 
@@ -56,6 +59,18 @@ def test_a_counted_loop_collects_where_its_result_lies() -> None:
     collected = [each for each in edges if (each.subgraph, each.edge) == (2, "carry 3")]
     assert [each.action.value for each in collected] == ["in_place"]
     assert not [each for each in edges if each.per_iteration and each.action.value == "copy" and each.bytes != 8]
+
+
+@pytest.mark.parametrize("count", [i32(1), i64([1])])
+@pytest.mark.parametrize("backend", ["native", "cpu"])
+def test_a_loop_of_one_turn_is_a_call_of_its_body(count: Array, backend: Literal["native", "cpu"]) -> None:
+    case = LoopCase("", TOTAL, total, TOTAL_KINDS, ((count, None, ROW),))
+    found = lowered(case, (0,))
+    assert len(found.subgraphs) == 3
+    assert [each for each in names(found, 2) if each not in ("SHAPE", "LOOP_KEEP", "CAST")] == ["CALL", "EXPAND_DIMS"]
+    last, collected = circlet.Session(found, backend=backend).invoke(0, [ROW])
+    assert last.tolist() == [2, -1]
+    assert collected.tolist() == [[2, -1]]
 
 
 def test_text() -> None:

@@ -86,7 +86,7 @@ class Setup:
     def __init__(self, s: SubgraphBuilder, plan: Plan, caller: Subgraph, operator: Operator, place: Place) -> None:
         self.s = s
         self._plan = plan
-        self._place = place
+        self.place = place
         self._operands = Operands(s, caller)
         op, (trip_count, cond, *rest) = plan.op, operator.inputs
         self._trip_count, self._cond = trip_count, cond
@@ -102,6 +102,11 @@ class Setup:
     def passed(self) -> list[int]:
         """The caller's tensors that it passes."""
         return self._operands.passed
+
+    def operands(self) -> Values:
+        """The operands with which the loop begins, that are no slices."""
+        groups = ((Role.CARRIED, self._carried), (Role.INVARIANT, self._invariants))
+        return {Key(role, k): each for role, group in groups for k, each in enumerate(group)}
 
     def first_values(self) -> tuple[Layout, Values]:
         """What goes round the loop, and with which values it begins."""
@@ -147,7 +152,7 @@ class Setup:
     def _buffer(self, number: int, values: Values) -> Value:
         plan, scan = self._plan, self._plan.op.scan_outputs[number]
         element = plan.body.tensors[plan.body.outputs[scan.body_output]]
-        role = f"{self._place}, scan output {number}"
+        role = f"{self.place}, scan output {number}"
         op = LoopBuffer(plan.op, scan.body_output, fallback_shape(element), role, scan)
         room = self._room(number, values)
         declared = like(self.outputs[len(plan.op.carried) + number], f"buffer_{number}")
@@ -164,7 +169,7 @@ class Setup:
     def _zeros(self, number: int, position: int) -> Value:
         plan = self._plan
         element = plan.body.tensors[plan.body.outputs[position]]
-        op = LoopZeros(plan.op, position, fallback_shape(element), f"{self._place}, last output {number}")
+        op = LoopZeros(plan.op, position, fallback_shape(element), f"{self.place}, last output {number}")
         return self.s.op(op, *self._shaping, outputs=[like(element, f"zeros_{number}")])[0]
 
     @property

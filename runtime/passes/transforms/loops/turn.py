@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
@@ -21,15 +23,9 @@ from circlet.runtime.passes.transforms.loops.scan_inputs import sliced
 def build_turn(s: SubgraphBuilder, plan: Plan, layout: Layout) -> None:
     """Fills the subgraph: slices, the loop's body, collected elements, and the next number of the iteration."""
     values = layout.enter(s)
-    kept = _shapes_before(s, plan, values)
-    results = _run_body(s, plan, values)
-    new = dict(values)
-    for k, each in enumerate(plan.op.carried):
-        new[Key(Role.CARRIED, k)] = results[each.body_output]
-        if each.shape is not ShapePolicy.FREE:
-            new[Key(Role.CARRIED, k)] = s.op(
-                LoopKeep(f"carried value {k}, body output {each.body_output}", each.shape), results[each.body_output],
-                kept[k], outputs=[like(layout.slots[Key(Role.CARRIED, k)], f"kept_{k}")])[0]
+    slots = [layout.slots[Key(Role.CARRIED, k)] for k in range(len(plan.op.carried))]
+    results, carried = run_turn(s, plan, values, slots)
+    new = {**values, **carried}
     if COND in layout.slots:
         new[COND] = _next_cond(s, plan, results)
     for k, scan in enumerate(plan.op.scan_outputs):
@@ -41,6 +37,21 @@ def build_turn(s: SubgraphBuilder, plan: Plan, layout: Layout) -> None:
     one = s.constant(np.array(1, plan.counter.numpy))
     new[ITERATION] = s.op(Add(), values[ITERATION], one, outputs=[scalar("next", plan.counter)])[0]
     s.output(*layout.arrange(new))
+
+
+def run_turn(s: SubgraphBuilder, plan: Plan, values: Values, carried: Sequence[Tensor]
+             ) -> tuple[tuple[Value, ...], Values]:
+    """Runs the loop's body; gives its results, and the carried values after it, of which those before are declared."""
+    kept = _shapes_before(s, plan, values)
+    results = _run_body(s, plan, values)
+    new: Values = {}
+    for k, each in enumerate(plan.op.carried):
+        new[Key(Role.CARRIED, k)] = results[each.body_output]
+        if each.shape is not ShapePolicy.FREE:
+            new[Key(Role.CARRIED, k)] = s.op(
+                LoopKeep(f"carried value {k}, body output {each.body_output}", each.shape), results[each.body_output],
+                kept[k], outputs=[like(carried[k], f"kept_{k}")])[0]
+    return results, new
 
 
 def _shapes_before(s: SubgraphBuilder, plan: Plan, values: Values) -> dict[int, Value]:
