@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
@@ -61,6 +62,9 @@ def reduce_l2(node: Node) -> Value:
 
 @layer("CumSum", since=3)
 def cumsum(node: Node) -> Value:
-    """The sums of the elements up to each along one axis."""
+    """The sums of the elements up to each along one axis; of booleans whether one of them is true."""
+    g, x = node.graph, node[0]
     op = reduce.Cumsum(node.flag("exclusive", False), node.flag("reverse", False))
-    return c.in_float32(node.graph, lambda x: node.graph.apply(op, x, node[1]), node[0])
+    if x.dtype is DType.BOOL:
+        return c.cast(g, g.apply(op, c.cast(g, x, DType.INT32), node[1]), DType.BOOL)
+    return c.in_float32(g, lambda x: g.apply(op, x, node[1]), x)

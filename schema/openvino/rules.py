@@ -16,7 +16,7 @@ from circlet.schema.openvino.types import ELEMENT_TYPES, REFUSED_TYPES
 from circlet.schema.openvino.weights import Weights
 from circlet.schema.openvino.xml import Layer
 
-LATEST = 16
+LATEST = 17
 """The newest operator set that rules were written for."""
 Choice = TypeVar("Choice")
 

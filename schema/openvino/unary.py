@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from math import pi
+from math import copysign, erf, erfc, inf, nan, pi
+
+import numpy as np
 
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import INTEGERS
 from circlet.runtime.ops import comparison, elementwise, unary
 from circlet.schema.importer import compose as c
-from circlet.schema.importer.graph import Graph, Value
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 _DIRECT: dict[str, type[Op]] = {
@@ -113,7 +115,7 @@ _SERIES = tuple(2 / pi ** 0.5 * each for each in (1, -1 / 3, 1 / 10, -1 / 42, 1 
 
 
 @layer("Erf")
-def erf(node: Node) -> Value:
+def error_function(node: Node) -> Value:
     """The error function: from GELU, and near zero, where that loses digits, from its series."""
     g, x = node.graph, node[0]
     is_small = c.less(g, c.absolute(g, x), c.like(0.5, x))
@@ -124,6 +126,33 @@ def erf(node: Node) -> Value:
     scaled = c.scale(g, c.select(g, is_small, c.like(1, x), x), 2 ** 0.5)
     ratio = c.divide(g, g.apply(unary.Gelu(), scaled), scaled)
     return c.select(g, is_small, c.multiply(g, x, total), c.shift(g, c.scale(g, ratio, 2), -1))
+
+
+_MOST_INVERTED = 4096
+"""Of how many elements the inverse of the error function is found, each by some hundred steps; models have one."""
+
+
+@layer("ErfInv", since=17)
+def erf_inverse(node: Node) -> Value:
+    """What the error function takes to give x, of constants, as quantiles of the normal distribution are."""
+    data = node[0].data
+    if data is None:
+        raise node.refusal("input 0 is not a constant")
+    if data.size > _MOST_INVERTED:
+        raise node.refusal(f"the inverse of {data.size} elements (at most {_MOST_INVERTED})")
+    found = [_inverse_erf(float(each)) for each in data.reshape(-1)]
+    return constant(np.array(found).astype(data.dtype).reshape(data.shape), node[0].dtype)
+
+
+def _inverse_erf(x: float) -> float:
+    """By halving between neighbours, of 1 - erf(y) where that has the digits."""
+    if not 0 < abs(x) < 1:
+        return x if x == 0 else copysign(inf, x) if abs(x) == 1 else nan
+    low, high = 0.0, 6.0
+    while low < (middle := (low + high) / 2) < high:
+        is_low = erf(middle) < abs(x) if abs(x) < 0.5 else erfc(middle) > 1 - abs(x)
+        low, high = (middle, high) if is_low else (low, middle)
+    return copysign(high, x)
 
 
 @layer("Round", since=5)
