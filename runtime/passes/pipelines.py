@@ -47,6 +47,7 @@ PICK_ELEMENTS = _pass("pick_elements", "STRIDED_SLICE", "SQUEEZE")
 DIVIDE_DOWN = _pass("divide_down", "SIGN", "FLOOR_MOD", "SELECT SELECT_V2")
 NAME_COMBINATIONS = _pass("name_combinations", "REDUCE_WINDOW STABLEHLO_REDUCE_WINDOW STABLEHLO_SCATTER")
 FUSE_ROW_UPDATES = _pass("fuse_row_updates", "CONCATENATION", "SLICE")
+PLACE_SLICES = _pass("place_slices", "SCATTER_ELEMENTS", module="constants.place_slices")
 UPDATE_VARIABLES = _pass("update_variables", "READ_VARIABLE", "ASSIGN_VARIABLE",
                          "DYNAMIC_UPDATE_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE UPDATE_ROW SCATTER_ELEMENTS "
                          "SCATTER_SLICES")
@@ -60,8 +61,8 @@ COMPACT = _pass("compact", module="portable.compact", renumbers=True)
 IMPORTED = Pipeline("imported", (PROPAGATE_LAYOUT,))
 """What loading does with models whose images have channels first."""
 INTERPRETED = Pipeline("interpreted", (
-    COLLECT_LISTS, LOWER_LOOPS, SIMPLIFY_IDENTITIES, PICK_ELEMENTS, DIVIDE_DOWN, FUSE_ROW_UPDATES, UPDATE_VARIABLES,
-    EXPAND_SPARSE, UNPACK_FILTERS, NAME_COMBINATIONS, ELIMINATE_DEAD))
+    COLLECT_LISTS, LOWER_LOOPS, SIMPLIFY_IDENTITIES, PICK_ELEMENTS, DIVIDE_DOWN, FUSE_ROW_UPDATES, PLACE_SLICES,
+    UPDATE_VARIABLES, EXPAND_SPARSE, UNPACK_FILTERS, NAME_COMBINATIONS, ELIMINATE_DEAD))
 """What every session does first, and all that one does which computes operator by operator."""
 
 

@@ -36,6 +36,7 @@ from tests.passes.growth_cases import PADDED, growing
 from tests.passes.test_divide_down import model as quotients
 from tests.passes.test_fuse_row_updates import model as row_update
 from tests.passes.test_pick_elements import picking
+from tests.passes.test_place_slices import placing
 
 F32, LIST = DType.FLOAT32, DType.VARIANT
 
@@ -153,6 +154,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "simplify_identities": lambda: _main(lambda m, x: m.apply(Cast(F32, F32), x)),
     "fuse_row_updates": row_update,
     "pick_elements": lambda: picking(lambda s, _: s.constant(np.array([10 ** 9], np.int32))),
+    "place_slices": lambda: placing(1),
     "update_variables": lambda: _main(_cached),
     "expand_sparse": lambda: _main(_sparse),
     "unpack_filters": lambda: _main(_packed),

@@ -92,8 +92,8 @@ def test_some_passes_run_in_the_order_of_the_pipeline() -> None:
 def test_a_pass_that_is_not_there() -> None:
     with pytest.raises(InputError, match="no pass 'lower_lops' in pipeline 'interpreted'; it has collect_lists, "
                                          "lower_loops, simplify_identities, pick_elements, divide_down, "
-                                         "fuse_row_updates, update_variables, expand_sparse, unpack_filters, "
-                                         "name_combinations, eliminate_dead; "
+                                         "fuse_row_updates, place_slices, update_variables, expand_sparse, "
+                                         "unpack_filters, name_combinations, eliminate_dead; "
                                          "did you mean 'lower_loops'"):
         INTERPRETED.selected("lower_lops")
 

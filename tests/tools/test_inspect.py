@@ -320,7 +320,8 @@ def test_passes(program: Program) -> None:
     assert [line.split() for line in text.splitlines()] == [
         ["pass", "indices", "changed"], *([name, "kept", "nothing"] for name in (
             "collect_lists", "lower_loops", "simplify_identities", "pick_elements", "divide_down", "fuse_row_updates",
-            "update_variables", "expand_sparse", "unpack_filters", "name_combinations", "eliminate_dead"))]
+            "place_slices", "update_variables", "expand_sparse", "unpack_filters", "name_combinations",
+            "eliminate_dead"))]
 
 
 def test_what_passes_change(program: Program, dead: Path) -> None:
@@ -329,7 +330,8 @@ def test_what_passes_change(program: Program, dead: Path) -> None:
         ("collect_lists", False, False), ("lower_loops", False, False), ("simplify_identities", False, False),
         ("pick_elements", False, False),
         ("divide_down", False, False), ("fuse_row_updates", False, False),
-        ("update_variables", False, False), ("expand_sparse", False, False), ("unpack_filters", False, False),
+        ("place_slices", False, False), ("update_variables", False, False),
+        ("expand_sparse", False, False), ("unpack_filters", False, False),
         ("name_combinations", False, False), ("eliminate_dead", False, True)]
     assert found[-1]["operators"] == {"MUL": [1, 0], "SKIP": [0, 1]}
     assert found[-1]["subgraphs"] == [1, 1]
@@ -359,5 +361,6 @@ def test_passes_of_loading_come_first(program: Program) -> None:
 def test_no_such_pass(program: Program) -> None:
     assert program.error("inspect", COLLATZ, "--backend", "cpu", "--after", "eliminate_ded") == (
         "no pass 'eliminate_ded' in pipeline 'imported and interpreted'; it has propagate_layout, collect_lists, "
-        "lower_loops, simplify_identities, pick_elements, divide_down, fuse_row_updates, update_variables, "
-        "expand_sparse, unpack_filters, name_combinations, eliminate_dead; did you mean 'eliminate_dead'?")
+        "lower_loops, simplify_identities, pick_elements, divide_down, fuse_row_updates, place_slices, "
+        "update_variables, expand_sparse, unpack_filters, name_combinations, eliminate_dead; "
+        "did you mean 'eliminate_dead'?")

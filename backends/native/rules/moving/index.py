@@ -233,7 +233,8 @@ def _update(node: Node[Any], home: ir.Value, starts: Sequence[Whole]) -> None:
 
 def window_at(starts: Sequence[Whole], shape: Shape, sizes: Shape) -> list[Whole]:
     """The indices moved to where a window fits."""
-    return [start.at_least(0).at_most(dim - size) for start, dim, size in zip(starts, shape, sizes, strict=True)]
+    return [start if start.is_zero else start.at_least(0).at_most(dim - size)
+            for start, dim, size in zip(starts, shape, sizes, strict=True)]
 
 
 @nest(DynamicUpdateSlice, _indices(2), memory_inputs=frozenset({2}), is_last=True)
