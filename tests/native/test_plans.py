@@ -194,6 +194,23 @@ def test_results_that_follow_from_fixed_shapes_are_planned(folder: Path, monkeyp
         shape[:] = 0  # the caller's own
 
 
+@pytest.mark.parametrize("rows", [-1, 2])
+def test_results_that_are_constants_are_planned(folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    table, is_on = main.constant(np.arange(12, dtype=np.float32)), main.constant(np.bool_(True))
+    main.output(table, main.apply(Neg(), main.input("x", DType.FLOAT32, (rows,))), is_on)
+    content = dump_model(b.build(), "tflite")
+    circlet.Session(content, "native").run([np.ones(2, np.float32)])
+    forbid_reading(monkeypatch)
+    session = circlet.Session(content, "native")
+    assert [each.dtype for each in session.outputs.values()] == [np.float32, np.float32, np.bool_]
+    for _ in range(2):
+        first, negative, flag = map(np.asarray, session.run([np.ones(2, np.float32)]).values())
+        assert (first.tolist(), negative.tolist(), flag.tolist()) == ([*range(12)], [-1, -1], True)
+        first[:] = 0  # the caller's own
+
+
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("rows", [-1, 7])
 def test_subgraphs_of_several_functions_are_planned(

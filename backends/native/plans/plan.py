@@ -14,7 +14,7 @@ from circlet.runtime.exec.frames.layout import Layout
 from circlet.runtime.ir.model import Model, Signature, Subgraph
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 if TYPE_CHECKING:
     from circlet.backends.native.load.manifest import Manifest
@@ -221,8 +221,14 @@ def declared(tensor: Tensor) -> Tensor:
 
 
 def _graph(number: int, graph: Subgraph) -> Graph:
-    border = tuple((each, declared(graph.tensors[each])) for each in dict.fromkeys((*graph.inputs, *graph.outputs)))
+    border = tuple((each, declared(_unvalued(graph.tensors[each])))
+                   for each in dict.fromkeys((*graph.inputs, *graph.outputs)))
     return Graph(number, graph.name, len(graph.tensors), border, graph.inputs, graph.outputs)
+
+
+def _unvalued(tensor: Tensor) -> Tensor:
+    """What is said of a result that is a constant; its value is with the layouts that it is a part of."""
+    return tensor if tensor.is_variable or not tensor.is_constant else replace(tensor, data=None)
 
 
 def _subgraph(found: Graph) -> Subgraph:

@@ -179,8 +179,9 @@ class Planner:
                      tuple(_states(executed, manifest)), hosted)
 
     def _part(self, index: int, tensor: int, value: Array) -> Part:
-        """A value of a tensor of a subgraph, which is kept with the plan."""
-        return Part(index, tensor, self._keep(value), value.nbytes, True)
+        """Where a value of a tensor of a subgraph is; what is not in the model's files is kept with the plan."""
+        offset = self._offset(value) if value.flags.c_contiguous else None
+        return Part(index, tensor, self._keep(value) if offset is None else offset, value.nbytes, offset is None)
 
     def _layout(self, span: Span, held: Sequence[int]) -> tuple[Layout, Mapping[int, Array]]:
         """Where inputs and results of a subgraph lie, and what its functions compute for each other; and the values of
@@ -196,7 +197,8 @@ class Planner:
             found, known = fixed
         own = [each.tensor for each in found.borders]
         for each in (*own, *map(span.aliases.root, own)):
-            if tensors[each].is_variable or tensors[each].is_constant or tensors[each].dtype.numpy.hasobject:
+            is_unknown = tensors[each].is_constant and each not in known
+            if tensors[each].is_variable or is_unknown or tensors[each].dtype.numpy.hasobject:
                 raise Unplanned
         return found, known
 
@@ -209,8 +211,7 @@ class Planner:
         """Where the value of a constant of the model is."""
         data = executed.subgraphs[subgraph].tensors[tensor].data
         assert data is not None, f"tensor {tensor} of subgraph {subgraph} has no value"
-        offset = self._offset(data)
-        return Part(subgraph, tensor, self._keep(data) if offset is None else offset, data.nbytes, offset is None)
+        return self._part(subgraph, tensor, data)
 
     def _offset(self, data: Array) -> int | None:
         """Where a constant lies in the model's files; None where it lies elsewhere."""
