@@ -73,6 +73,10 @@ def _place(node: Node, count: int) -> int | None:
     return int(data.item()) % count
 
 
+def _listed_at(node: Node, listed: Sequence[Value], place: int) -> Value:
+    return listed[place] if listed[place].is_constant else node.copy(listed[place])
+
+
 def _note(node: Node, elements: Sequence[Value]) -> None:
     node.scope.note(node.proto.output[0], Listed(tuple(elements)))
 
@@ -112,6 +116,11 @@ def sequence_insert(node: Node) -> Value:
 @rule("SequenceErase")
 def sequence_erase(node: Node) -> Value:
     made = node.apply(sequence.SequenceErase(), node[0], node.get(1), type=SequenceOf(_element(node)))
+    listed = _listed(node)
+    if listed:
+        place = len(listed) - 1 if node.get(1) is None else _place(node, len(listed))
+        if place is not None:
+            _note(node, (*listed[:place], *listed[place + 1:]))
     return node.graph.declare(made, held_shapes=node[0].held_shapes)
 
 
@@ -121,7 +130,7 @@ def sequence_at(node: Node) -> Value:
     slices, listed = node.scope.slices(node.proto.input[0]), _listed(node)
     place = None if listed is None else _place(node, len(listed))
     if listed is not None and place is not None:
-        return listed[place] if listed[place].is_constant else node.copy(listed[place])
+        return _listed_at(node, listed, place)
     if slices is None:
         return _taken(node, sequence.SequenceAt(), node[0], node[1])
     graph, index = node.graph, c.cast(node.graph, c.reshape(node.graph, node[1], []), DType.INT64)
@@ -210,7 +219,10 @@ def optional(node: Node) -> Value:
         kind = type_of(node.attributes["type"].tp)
         if kind is None:
             raise ModelError("attribute 'type': expected a type, found none")
+        _note(node, ())
         return node.apply(sequence.OptionalOf(), type=OptionalOf(kind))
+    if isinstance(value.type, DType):
+        _note(node, (value,))
     return optional_of(node, value)
 
 
@@ -231,7 +243,8 @@ def optional_has_element(node: Node) -> Value:
         return node.constant(np.bool_(False))
     if not isinstance(value.type, OptionalOf):
         return node.constant(np.bool_(True))
-    return node.apply(sequence.OptionalHasElement(), value)
+    listed = _listed(node)
+    return node.apply(sequence.OptionalHasElement(), value) if listed is None else node.constant(np.bool_(bool(listed)))
 
 
 @rule("OptionalGetElement")
@@ -239,6 +252,8 @@ def optional_get_element(node: Node) -> Value:
     kind: Type = node[0].type
     if not isinstance(kind, OptionalOf):
         return node.copy(node[0])
+    if listed := _listed(node):
+        return _listed_at(node, listed, 0)
     if isinstance(kind.element, DType):
         return node.apply(sequence.OptionalGetElement(), node[0], type=kind.element)
     return node.retyped(node[0], kind.element)

@@ -56,6 +56,14 @@ LISTED = """g (float[n, 2] x, float[m, 2] z) => (float[k, 2] y, float[2, n, 2] w
     none = SequenceEmpty() first = SequenceInsert(none, x) both = SequenceInsert(first, last)
     w = ConcatFromSequence<axis = 0, new_axis = 1>(both) }"""
 """Lists of tensors that are named one by one."""
+ERASED = """g (float[n, 2] x, float[m, 2] z) => (float[k, 2] y, float[j, 2] w, bool has, bool none) {
+    list = SequenceConstruct(x, z, x) zero = Constant<value = int64 {0}>() fewer = SequenceErase(list, zero)
+    y = ConcatFromSequence<axis = 0>(fewer) one = SequenceErase(fewer) w = ConcatFromSequence<axis = 0>(one)
+    maybe = Optional(z) has = OptionalHasElement(maybe) none = Not(has) }"""
+"""A list of which tensors are taken, and an optional that has one."""
+HELD = """g (float[n, 2] x) => (float[n, 2] y) {
+    some = Optional(x) held = OptionalGetElement(some) y = Neg(held) }"""
+"""What an optional has."""
 CUT = """g (float[n, 2, m] x) => (float[n, 2, m] y, float[2, m, n] w, float[n, 2, m] z) {
     kept = SplitToSequence<axis = 0>(x) y = ConcatFromSequence<axis = -3>(kept)
     rows = SplitToSequence<axis = 0, keepdims = 0>(x) w = ConcatFromSequence<axis = -1, new_axis = 1>(rows)
@@ -113,6 +121,8 @@ CASES = [
     Drawn("a told length is carried", CARRIED, {"x": "f4", "m": "?", "z": "f4"},
           [[[5, 3], [5], [4, 2]], [[9, 3], [9], [3, 7]], [[4, 3], [3], [2, 2]]], is_whole=True),
     Drawn("a list", LISTED, {"x": "f4", "z": "f4"}, TWO, is_whole=True),
+    Drawn("an erased list", ERASED, {"x": "f4", "z": "f4"}, TWO, opset=18, is_whole=True),
+    Drawn("an optional", HELD, {"x": "f4"}, [[[5, 2]], [[3, 2]], [[9, 2]]], opset=18, is_whole=True),
     Drawn("cut and joined", CUT, {"x": "f4"}, [[[5, 2, 3]], [[3, 2, 7]], [[4, 2, 9]]], is_whole=True),
     Drawn("an unused list", UNUSED, {"x": "f4", "m": "i8"}, [[[5, 2], []], [[3, 2], []], [[9, 2], []]], is_whole=True),
     Drawn("sorted steps", SORTED, {"x": "f4"}, [[[5, 1, 2]], [[3, 4, 2]], [[1, 2, 2]]]),
@@ -138,3 +148,11 @@ def test_one_function_serves_all_lengths(case: Drawn, compiled: list[str], monke
     for given in case.inputs():
         session.run(given)
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("case", [each for each in CASES if each.text in (LISTED, ERASED, HELD)], ids=str)
+@NATIVE
+def test_lists_that_are_named_one_by_one_need_no_host(case: Drawn) -> None:
+    session = circlet.Session(circlet.load(parse(case.text, case.opset)), backend="native")
+    session.run(case.inputs()[0])
+    assert {*session.backend_of(0)} - {"none"} == {"native"}
