@@ -31,7 +31,7 @@ from circlet.runtime.ir.text import to_text
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Where
-from circlet.runtime.ops.layout import Transpose
+from circlet.runtime.ops.layout import SplitV, Transpose
 from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.ops.unary import Neg
 from circlet.schema import files
@@ -192,6 +192,18 @@ def test_results_that_follow_from_fixed_shapes_are_planned(folder: Path, monkeyp
         shape, negative = session.run([value]).values()
         assert (shape.dtype, shape.tolist(), negative.tolist()) == (np.int32, [2, 3], (-value).tolist())
         shape[:] = 0  # the caller's own
+
+
+def test_shapes_that_values_of_a_run_tell_are_not_planned(folder: Path) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, sizes = main.input("x", DType.FLOAT32, (-1, 4)), main.input("sizes", DType.INT64, (2,))
+    main.output(*main.op(SplitV(2), x, sizes, main.constant(np.int32(0)), count=2))
+    content, value = dump_model(b.build(), "tflite"), np.arange(20, dtype=np.float32).reshape(5, 4)
+    for rows in (2, 1, 4):
+        session = circlet.Session(content, "native")
+        first, second = map(np.asarray, session.run({"x": value, "sizes": np.array([rows, 5 - rows])}).values())
+        assert (first.tolist(), second.tolist()) == (value[:rows].tolist(), value[rows:].tolist())
 
 
 @pytest.mark.parametrize("rows", [-1, 2])

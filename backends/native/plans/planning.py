@@ -130,7 +130,7 @@ class Planner:
         """What a function completes; None where other parts of the subgraph are to come."""
         graph, general = span.spec.subgraph, span.spec.general
         before, self._begun = self._begun, None
-        if manifest.watched is not None or (general is not None and not span.is_whole):
+        if manifest.watched is not None or (general is not None and not span.is_whole) or span.spec.is_of_one_run:
             raise Unplanned
         if span.spec.index < len(self._model.subgraphs):
             own = self._model.subgraphs[span.spec.index]

@@ -74,6 +74,8 @@ class Specialization:
     """What is assumed of lengths that differ from run to run, where there are any."""
     told: Told = NOTHING
     """What only the run tells of tensors of integers, as lengths that it computes."""
+    is_of_one_run: bool = False
+    """Whether shapes follow from values of a run, so that inputs of the same shapes may have others."""
 
     @property
     def is_open(self) -> bool:
@@ -222,7 +224,8 @@ class Specializer:
         else:
             stop = len(subgraph.operators)
         return replace(so_far, shapes=tuple(shapes), known=known, stop=stop, general=None, lengths=(),
-                       told=NOTHING if teller is None else teller.told)
+                       told=NOTHING if teller is None else teller.told,
+                       is_of_one_run=so_far.is_of_one_run or values is not None)
 
     def _infer(self, so_far: Specialization, number: int, shapes: list[Shape | None],
                values: Mapping[int, Array], teller: Teller | None) -> tuple[Shape, ...] | None:
