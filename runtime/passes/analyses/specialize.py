@@ -481,12 +481,8 @@ def _followed(subgraph: Subgraph, operator: Operator, inputs: list[Array | None]
 
 def _worth_keeping(subgraph: Subgraph, operator: Operator, shapes: tuple[Shape, ...],
                    inputs: list[Array | None]) -> bool:
-    size = 0
-    for index, shape in zip(operator.outputs, shapes, strict=True):
-        count = subgraph.tensors[index].dtype.numpy.itemsize
-        for dim in shape:
-            count *= dim
-        size += count
+    size = sum(prod(shape) * subgraph.tensors[index].dtype.numpy.itemsize
+               for index, shape in zip(operator.outputs, shapes, strict=True))
     return size <= max(FOLDED_BYTES, 4 * sum(each.nbytes for each in inputs if each is not None))
 
 
