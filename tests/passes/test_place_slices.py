@@ -98,5 +98,6 @@ def test_left_as_it_is(model: Model) -> None:
 
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 def test_updates_that_do_not_fit(backend: str) -> None:
+    session = circlet.Session(placing(1), backend)
     with pytest.raises(CircletError, match="update"):
-        circlet.Session(placing(1), backend).invoke(0, [floats(2, 5, 3), floats(2, 1, 4)])
+        session.invoke(0, [floats(2, 5, 3), floats(2, 1, 4)])
