@@ -252,7 +252,7 @@ class SubgraphTensors:
         if index not in self.subgraph.inputs:
             raise InterpreterError(f"Attempting to resize tensor {self.label(index)}, which is not an "
                                    f"input; inputs are {list(self.subgraph.inputs)}")
-        if size is not shape and min(shape, default=0) < 0:
+        if min(shape, default=0) < 0:
             raise InterpreterError(f"Attempting to resize tensor {index} to {list(shape)}: lengths must not be "
                                    "negative.")
         if strict:
@@ -351,6 +351,7 @@ class SubgraphTensors:
             self._settle(self._bound)
 
     def _zero_unset(self) -> None:
+        """Makes inputs zeros that nobody set since they got their shapes."""
         for each in self._unset:
             self._arrays[each][...] = 0
         self._unset.clear()
