@@ -166,6 +166,8 @@ class ListPart(ListOp):
             raise Unknown
         ends = args[2].known.tolist()
         number = place(scalar(args[1], "position"), len(ends))
+        if not is_length(shape[axis]) and ends[number] > shape[axis]:
+            raise ShapeError(f"ends: expected some of a list of length {shape[axis]}, found {ends[number]}")
         return (replaced(shape, axis, ends[number] - (ends[number - 1] if number else 0)),)
 
     def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:

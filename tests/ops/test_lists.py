@@ -13,6 +13,7 @@ X = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
 ROW = np.array([[7, 8, 9], [1, 2, 3]], np.float32)
 NONE = np.zeros((2, 0, 3), np.float32)
 ENDS = np.array([1, 1, 4], I64)
+BEYOND = np.array([1, 1, 9], I64)
 
 CASES = [
     Case("joined", ListEmpty(1, False, (2, 5, 3)), [], [NONE]),
@@ -48,6 +49,9 @@ CASES = [
     Case("last piece", ListPart(1), [X, np.array(-1, I64), ENDS], [X[:, 1:4]]),
     Case("no piece", ListPart(1), [X, np.array(1, I64), ENDS], [NONE]),
     Case("first piece", ListPart(1), [X, np.array(-3, I64), ENDS], [X[:, :1]]),
+    Case("end beyond", ListPart(1), [X, T(np.array(2, I64), constant=True), T(BEYOND, constant=True)], [X],
+         error="ends: expected"),
+    Case("end beyond, of the run", ListPart(1), [X, np.array(2, I64), BEYOND], [X[:, 1:4]], error="ends: expected"),
     Case("beyond pieces", ListPart(1), [X, np.array(3, I64), ENDS], [X], error="position: expected"),
 ]
 

@@ -76,7 +76,8 @@ def _stored(e: Emitter, value: ir.Value) -> ir.Value:
 
 @fused(ListPart, movable, is_free=True, memory_inputs=frozenset({1, 2}))
 def list_part(node: Node[ListPart]) -> tuple[Value]:
-    """Of a list, a position and ends: the element there, a view where it is one run. The position is checked."""
+    """Of a list, a position and ends: the element there, a view where it is one run. The position and the end
+    are checked."""
     x, axis, e = node.input(0), node.op.axis, node.function.e
     (position,) = wholes(e, node.input(1))
     count = x.shape[axis] if node.op.stacked else node.input(2).shape[0]
@@ -93,6 +94,8 @@ def list_part(node: Node[ListPart]) -> tuple[Value]:
         return Whole(e, extended(e, ends.element(e, [number.register]), DType.INT64))
 
     starts[axis] = Whole(e, 0).where(number.compare("==", 0), end((number - 1).at_least(0)))
+    last, size = end(number), x.shape[axis]
+    expect(node, last.is_in(0, Whole(e, size)), f"ends: expected some of a list of length {size}, found {{}}", last)
     sizes = [Whole(e, each) for each in x.shape]
-    sizes[axis] = end(number) - starts[axis]
+    sizes[axis] = last - starts[axis]
     return (part(e, x, starts, node.shape) if expect_shape(node, sizes) else unreached(node),)
