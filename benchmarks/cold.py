@@ -2,8 +2,8 @@
 
     python -m benchmarks.cold [--rounds N] [CASE...]
 
-Time begins before the model is loaded, when circlet is imported. Straight models of many small operators show how
-compiling grows with a model.
+Time begins when circlet is imported, but nothing that a model is then loaded and compiled with. Straight models of many
+small operators show how compiling grows with a model.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ import os
 os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")})
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from benchmarks.cases import EXTERNAL, SHIPPED, Array
+from benchmarks.start import Sample, inputs_beside, measured, write_inputs
+from circlet.files import save
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import elementwise, layout, matmul, normalize, reduce, shape, unary
-from tests.models.expectations import read
+from circlet.tools.tables import duration_text
 
+Case: TypeAlias = Callable[[Path], tuple[Path, list[Array]]]
 ROWS = 8
 WIDTHS = (8, 12, 16, 20, 24)
 """Of the matrices that kinds of operators work on in turn, so that a kind has several shapes."""
@@ -106,81 +108,66 @@ def _kinds(s: SubgraphBuilder) -> Sequence[Callable[[Value, int], Value]]:
             partial(soft, normalize.L2Normalization())]
 
 
-def _made(make: Callable[[int], Model], count: int) -> Callable[[], tuple[Model, dict[str, Array]]]:
-    def case() -> tuple[Model, dict[str, Array]]:
-        model = make(count)
+def _made(make: Callable[[int], Model], count: int) -> Case:
+    def case(folder: Path) -> tuple[Path, list[Array]]:
+        model, path = make(count), folder / "model.tflite"
+        save(model, path)
         graph = model.subgraphs[0]
-        inputs = [graph.tensors[each] for each in graph.inputs]
-        return model, {each.name: np.full(each.shape, 0.5, np.float32) for each in inputs}
+        return path, [np.full(graph.tensors[each].shape, 0.5, np.float32) for each in graph.inputs]
 
     return case
 
 
-def _file(path: Path) -> Callable[[], tuple[Path, dict[str, Array]]]:
-    return lambda: (path, {name: np.array(value) for name, value in read(path.with_suffix(".npz"))[0].inputs.items()})
+def _file(path: Path) -> Case:
+    return lambda _: (path, inputs_beside(path))
 
 
 FILES = (*(EXTERNAL / "control" / f"{name}.tflite" for name in ("count", "nested", "if")),
          SHIPPED / "transformer.tflite",
          *(EXTERNAL / "straight" / f"{name}.tflite" for name in ("mobilenet_v2", "mobilenet_v2_int8")))
 """Those that are not there are left out."""
-CASES: dict[str, Callable[[], tuple[Model | Path, dict[str, Array]]]] = {
+CASES: dict[str, Case] = {
     **{each.stem: _file(each) for each in FILES if each.exists()},
     **{f"{count} products": _made(products, count) for count in (500, 2000)},
     **{f"{count} operators": _made(mixture, count) for count in (1000, 10000)},
 }
-"""What gives the model of a case and its inputs by name; models in files are read as time runs."""
-
-
-def measure_here(name: str) -> None:
-    """Prints the seconds, those of the processor, and the peak of memory in MB of this process."""
-    import circlet
-
-    source, inputs = CASES[name]()
-    begin, spent = time.perf_counter(), time.process_time()
-    model = circlet.load(source) if isinstance(source, Path) else source
-    circlet.Session(model, "native").run(inputs)
-    taken, spent = time.perf_counter() - begin, time.process_time() - spent
-    print(taken, spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-
-
-def _measured(name: str, cache: str) -> list[float]:
-    command = [sys.executable, "-m", "benchmarks.cold", "--here", name]
-    found = subprocess.run(command, check=True, capture_output=True, text=True,
-                           env={**os.environ, "CIRCLET_CACHE_DIR": cache})
-    return [float(each) for each in found.stdout.split()]
+"""What gives the file of a case, perhaps in a folder that is given, and its inputs."""
 
 
 def _line(name: str, rounds: int) -> str:
     """The least of several processes with an empty cache, and of as many with what the last of these left there."""
-    from circlet.tools.tables import duration_text  # not in the processes that are measured
+    cold: list[Sample] = []
+    warm: list[Sample] = []
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        path, values = CASES[name](folder)
+        inputs = write_inputs(values, folder)
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory() as cache:
+                for samples in (cold, warm):
+                    samples.append(measured("circlet", path, Path(cache), inputs))
+    first, again = map(_taken, (cold, warm))
+    times = (first, min(each.spent for each in cold), again)
+    peak, usual = (min(each.peak for each in samples) for samples in (cold, warm))
+    return f"{name:20}{''.join(f'{duration_text(each):>10}' for each in times)}{peak:8.0f} MB{peak / usual:8.2f}"
 
-    cold, warm = [], []
-    for _ in range(rounds):
-        with tempfile.TemporaryDirectory() as cache:
-            cold.append(_measured(name, cache))
-            warm.append(_measured(name, cache))
-    (taken, spent, peak), (again, _, usual) = ([min(column) for column in zip(*each, strict=True)]
-                                               for each in (cold, warm))
-    times = "".join(f"{duration_text(each):>10}" for each in (taken, spent, again))
-    return f"{name:20}{times}{peak:8.0f} MB{peak / usual:8.2f}"
+
+def _taken(samples: Sequence[Sample]) -> float:
+    """The least seconds from the import to the first result."""
+    return min(each.done - each.imported for each in samples)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cold", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; all by default")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each (default: %(default)s)")
-    parser.add_argument("--here", choices=CASES, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.here:
-        measure_here(options.here)
-        return 0
     print(f"{'':20}{'cold':>10}{'CPU':>10}{'warm':>10}{'memory':>11}{'/ warm':>8}")
     for name in options.names or CASES:
         try:
             print(_line(name, options.rounds), flush=True)
         except subprocess.CalledProcessError as error:
-            print(f"{name:20} {error.stderr.strip().splitlines()[-1]}")
+            print(f"{name:20} {error}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What `benchmarks.start` measures: a program that does nothing but run a model once.
+"""What `benchmarks.start` and `benchmarks.cold` measure: a program that does nothing but run a model once.
 
     python first_result.py BEGIN RUNTIME MODEL INPUT.npy...
 
@@ -83,15 +83,18 @@ def _peak() -> float:
 
 def main(begin: str, runtime: str, path: str, *files: str) -> None:
     """Prints seconds until numpy and the inputs are there, until the runtime is imported, and until the first result,
-    those of the processor in all, the peak of memory in MB, and how much of that came after numpy."""
+    those of the processor in all and since the runtime was imported, the peak of memory in MB, and how much of that
+    came after numpy."""
     inputs = [np.load(each) for each in files]
     size = _peak()
     moments = [time.monotonic()]
     first = RUNTIMES[runtime]()
     moments.append(time.monotonic())
+    spent = time.process_time()
     first(path, inputs)
     moments.append(time.monotonic())
-    print(*(each - float(begin) for each in moments), time.process_time(), _peak(), _peak() - size)
+    processors = time.process_time()
+    print(*(each - float(begin) for each in moments), processors, processors - spent, _peak(), _peak() - size)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks import first_result
-from benchmarks.cases import EXTERNAL, SHIPPED
-from circlet import load
+from benchmarks.cases import EXTERNAL, SHIPPED, Array
+from circlet import Session, load
 from circlet.embed.container import container
 from circlet.tools.tables import duration_text
 from tests.models.expectations import read
@@ -45,12 +45,14 @@ class Sample(NamedTuple):
     """The first result is there."""
     processors: float
     """Seconds of processors up to there."""
+    spent: float
+    """Of these since the runtime was imported."""
     peak: float
     added: float
     """Of that since numpy was there."""
 
 
-def _measured(runtime: str, path: Path, folder: Path, inputs: Sequence[Path]) -> Sample:
+def measured(runtime: str, path: Path, folder: Path, inputs: Sequence[Path]) -> Sample:
     """A process that runs a model once, with functions kept in a folder."""
     lacks = {"CIRCLET_WITHOUT": "llvm"} if runtime == "circlet.compiled" else {}
     places = {"CIRCLET_CACHE_DIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[1])}
@@ -61,10 +63,16 @@ def _measured(runtime: str, path: Path, folder: Path, inputs: Sequence[Path]) ->
     return Sample(*map(float, found.stdout.split()))
 
 
-def _write_inputs(path: Path, folder: Path) -> list[Path]:
-    """Files with the inputs beside a model, one each."""
+def inputs_beside(path: Path) -> list[Array]:
+    """The inputs of a model that a file beside it holds, in the model's order."""
+    found = read(path.with_suffix(".npz"))[0].inputs
+    return [found[name] for name in Session(path, "cpu").inputs]
+
+
+def write_inputs(values: Iterable[Array], folder: Path) -> list[Path]:
+    """Files with the inputs of a run, one each."""
     files = []
-    for number, value in enumerate(read(path.with_suffix(".npz"))[0].inputs.values()):
+    for number, value in enumerate(values):
         files.append(folder / f"{number}.npy")
         np.save(files[-1], np.array(value))
     return files
@@ -87,13 +95,13 @@ def _line(name: str, samples: Sequence[Sample], peer: float) -> str:
 def _print_table(path: Path, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        inputs = _write_inputs(path, folder)
-        compiling = _measured("circlet", path, folder, inputs)
+        inputs = write_inputs(inputs_beside(path), folder)
+        compiling = measured("circlet", path, folder, inputs)
         _compile(path, folder)
         taken: dict[str, list[Sample]] = {runtime: [] for runtime in first_result.RUNTIMES}
         for _ in range(rounds):
             for runtime, samples in taken.items():
-                samples.append(_measured(runtime, path, folder, inputs))
+                samples.append(measured(runtime, path, folder, inputs))
     peer = median(each.done for each in taken[_PEER])
     print(f"{path.stem:24}{'import':>10}{'result':>10}{'in all':>10}{'ratio':>8}{'CPU':>10}{'peak':>11}{'added':>11}")
     for runtime, samples in {"circlet, compiling": [compiling], **taken}.items():

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, isfinite, isinf
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.ir.types import Activation, DType, Quantization
 
-Floats: TypeAlias = npt.NDArray[np.floating[Any]]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Floats: TypeAlias = "npt.NDArray[np.floating[Any]]"
 """Real numbers of any precision."""
-Int32s: TypeAlias = npt.NDArray[np.int32]
+Int32s: TypeAlias = "npt.NDArray[np.int32]"
 """Stored values, mantissas and shifts."""
-Int64s: TypeAlias = npt.NDArray[np.int64]
+Int64s: TypeAlias = "npt.NDArray[np.int64]"
 """What is computed with, so that products of two int32 fit."""
-Integers: TypeAlias = int | npt.NDArray[np.integer[Any]]
+Integers: TypeAlias = "int | npt.NDArray[np.integer[Any]]"
 """One mantissa or shift, or one for each channel."""
 
 _BOUNDS: dict[Activation, tuple[float, float]] = {

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import exp, log, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.backends.arithmetic.fixed_point import Floats, Int64s, product, round_half_away, shift_right
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _ONE_THIRD = 715827883
 """1 / 3 in Q0; gemmlowp's `constant_1_over_3`."""

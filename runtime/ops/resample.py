@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from fractions import Fraction
 from math import floor, inf
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -15,6 +14,9 @@ from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, betw
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.operands import integer, reaches
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 class Coordinates(Enum):
@@ -65,6 +67,8 @@ def fraction_of(factor: float) -> Fraction | None:
     """The fraction of which any length has the product, rounded down, that float32 gives for a factor; None where there
     is none of a small divisor. A factor a little less than the fraction is one if the product still is rounded up, as
     0.7 is: 10 * 0.7 is 7."""
+    from fractions import Fraction  # takes a while to import
+
     found = Fraction(factor).limit_denominator(_LARGEST_DIVISOR)
     is_near = found > 0 and np.float32(float(found)) == factor and (found - Fraction(factor)) * (1 << 25) <= found
     return found if is_near else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from ctypes import string_at
@@ -98,6 +97,8 @@ def is_known(triple: str) -> bool:
 def is_cpu(triple: str, name: str) -> bool:
     """Whether LLVM knows a processor; it only complains of others, on stderr, so that is read in a process of its
     own."""
+    import subprocess  # takes a while to import
+
     program = ("import sys, llvmlite.binding as llvm; llvm.initialize_all_targets(); "
                "llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2])")
     done = subprocess.run([sys.executable, "-c", program, triple, name], capture_output=True, text=True, check=False)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.backends.arithmetic.quantization import unpack_int4
 from circlet.backends.native.gemm.stored import Reals
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 KINDS = frozenset({DType.INT4, DType.INT8, DType.UINT8, DType.INT16, DType.FLOAT16})
 """What is narrower than float32."""
@@ -20,7 +23,7 @@ _FIRST, _AT_A_TIME = 1 << 12, 1 << 16
 cache."""
 _LARGEST, _NORMAL = (int(np.float32(each).view(np.uint32)) for each in (65504, 2.0 ** -14))
 """The bits of the largest number that float16 has, and of the least one that it has with all digits."""
-Floats = npt.NDArray[np.float32]
+Floats: TypeAlias = "npt.NDArray[np.float32]"
 
 
 @dataclass(frozen=True, eq=False)
