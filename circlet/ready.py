@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from circlet.backends.platform import Feature, current
-from circlet.runtime.late import age, imported
+from circlet.runtime.late import LOADING, imported
 
 _RUNS = (
     "files", "session", "unread", "runtime.exec.signature_runner", "runtime.exec.values.exact",
@@ -23,7 +21,7 @@ def get_ready() -> None:
     small."""
     with suppress(ValueError, OSError):  # a session tells them: a wrong variable, a package that is no folder of files
         if current().has(Feature.LLVM):
-            with _unsearched():
+            with LOADING:
                 for name in _RUNS:
                     imported(f"circlet.{name}")
             from circlet.backends.native.load.cache import folder
@@ -34,17 +32,3 @@ def get_ready() -> None:
             installation()
             physical_memory()
             touch_lists()
-
-
-@contextmanager
-def _unsearched() -> Iterator[None]:
-    """Without a search for cycles of objects: those of modules stay, and looking through them takes a fifteenth of the
-    time of making them."""
-    is_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_on:
-            age()
-            gc.enable()

@@ -6,12 +6,14 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from threading import Thread
 from types import ModuleType
 
 import pytest
 
 from circlet.backends.native.compilation import COLLECTOR
 from circlet.ready import get_ready
+from circlet.runtime.late import LOADING, imported
 
 _FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
 
@@ -39,6 +41,56 @@ def test_the_collector_is_as_it_was_once_the_package_is_ready(is_on: bool) -> No
         assert gc.isenabled() == is_on
     finally:
         (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_collector_stands_still_while_modules_are_loaded(is_on: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if is_on else gc.disable)()
+    try:
+        with LOADING:
+            with LOADING:
+                assert not gc.isenabled()
+            assert not gc.isenabled()
+        assert gc.isenabled() == is_on
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+@_FORKS
+@pytest.mark.parametrize("is_loading", [True, False], ids=["loading", "not loading"])
+def test_the_collector_is_on_in_a_child_once_nothing_is_loaded(is_loading: bool) -> None:
+    def works() -> bool:
+        if is_loading:
+            LOADING.release()
+        return _works()
+
+    if is_loading:
+        with LOADING:
+            assert _in_a_child(works)
+    else:
+        assert _in_a_child(works)
+    assert _works()
+
+
+@pytest.mark.parametrize("step", ["isenabled", "disable"])
+def test_the_collector_is_on_after_an_interrupt_before_modules_are_loaded(step: str,
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    real = getattr(gc, step)
+
+    def interrupted() -> None:
+        real()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gc, step, interrupted)
+    with pytest.raises(KeyboardInterrupt), LOADING:
+        pass
+    monkeypatch.undo()
+    assert _works()
+    thread = Thread(target=imported, args=("circlet",), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def _works() -> bool:
