@@ -78,9 +78,9 @@ else:
 
     def __getattr__(name):
         if name == "__version__":
-            from importlib.metadata import version
+            from circlet.version import VERSION
 
-            found = version("circlet")
+            found = VERSION
         elif name in _HOMES:
             found = getattr(imported(f"circlet.{_HOMES[name]}"), name)
         elif name in _MODULES:

@@ -173,7 +173,7 @@ def test_operators_are_defined_where_the_table_says() -> None:
 @pytest.mark.parametrize("option", ["--help", "--version"])
 def test_the_program_loads_little_to_say_what_it_is(option: str) -> None:
     found = modules(f"import sys; sys.argv[:] = ['bin/circlet', '{option}']\nfrom circlet.__main__ import main\nmain()")
-    assert not {"numpy", "rich", "llvmlite"} & {*found}
+    assert not {"numpy", "rich", "llvmlite", "importlib.metadata"} & {*found}
     assert len(own(found)) <= 15, own(found)
 
 

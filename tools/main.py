@@ -15,6 +15,7 @@ from circlet.tools.completion import VARIABLE
 from circlet.tools.console import complain, show
 from circlet.tools.failures import json_error, message
 from circlet.tools.usage import Program
+from circlet.version import VERSION
 
 COMMANDS = {
     "run": "Run a model: its outputs, which subgraphs ran, what was copied between them.",
@@ -30,7 +31,7 @@ COMMANDS = {
     "cache": "Show or empty the folder of compiled functions.",
     "completion": "Print what makes a shell complete the words of this program.",
 }
-PROGRAM = click.version_option(package_name="circlet", message="%(prog)s %(version)s")(
+PROGRAM = click.version_option(VERSION, message="%(prog)s %(version)s")(
     Program("circlet", COMMANDS, help="Run, inspect, convert and compile models that branch and loop."))
 
 FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141

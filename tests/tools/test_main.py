@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_backend_of_the_environment(program: Program, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("arguments", "texts"), [
-    (["--version"], [f"circlet {circlet.__version__}\n"]),
+    (["--version"], [f"circlet {version('circlet')}\n"]),
     (["--help"], ["inspect ", "completion "]),
     (["run", "--help"], ["--max-iterations N", "Arguments:", "Inputs:", "Limits:"]),
     (["inspect", "--help"], ["--copies", "What is shown:"]),

@@ -1,0 +1,3 @@
+"""The version of circlet, which builds read here too."""
+
+VERSION = "0.1.0"
