@@ -33,8 +33,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def functions(folder: Path) -> list[Path]:
-    """The files of functions in a folder, without the object files that these are made of."""
-    return [each for each in folder.iterdir() if each.is_file() and each.suffix != ".o"]
+    """The files of functions and plans in a folder, without what these are made of."""
+    return [each for each in folder.iterdir() if each.is_file() and not each.suffix]
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native.load import cache, store
+from circlet.backends.native.load import cache, fingerprint, store
 from circlet.backends.platform import Feature, current
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.builder import ModelBuilder
@@ -59,6 +59,25 @@ def test_a_second_session_compiles_nothing(folder: Path, compiled: list[str]) ->
         assert results(lookup()).tolist() == [1, 8, 400]
     assert compiled == ["function"]
     assert len(functions(folder)) == 1
+
+
+def test_what_the_package_holds_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+
+    def content(package: Path, parts: Sequence[str]) -> bytes:
+        read.append(bytes([len(read)]) * 32)
+        return read[-1]
+
+    monkeypatch.setattr(fingerprint, "content", content)
+    first = fingerprint._kept_content()
+    assert fingerprint._kept_content() == first == read[0]
+    (file,) = folder.iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    assert fingerprint._kept_content() == fingerprint._kept_content() == read[1]
+    monkeypatch.setattr(fingerprint, "installation", lambda: bytes(32))
+    assert fingerprint._kept_content() == read[2]
+    monkeypatch.setenv(cache.VARIABLE, "")
+    assert [fingerprint._kept_content() for _ in range(2)] == read[3:]
 
 
 def test_threads_share_what_a_session_compiled(folder: Path, compiled: list[str]) -> None:

@@ -22,8 +22,8 @@ def test_info_and_clear(program: Program, folder: Path) -> None:
     assert program.text("cache", "info") == f"{folder}: 0 entries, 0 bytes of at most 1,073,741,824\n"
     circlet.Session(circlet.load(COLLATZ), "native").run({"n": 3})
     entries = list(folder.iterdir())
-    whole = [each for each in entries if each.suffix != ".o"]
-    assert len(whole) == 2, "a function and the plan of its model; others are object files"
+    whole = [each for each in entries if not each.suffix]
+    assert len(whole) == 2, "a function and the plan of its model; others are what functions are made of"
     size = sum(each.stat().st_size for each in entries)
     assert program.json("cache", "info") == {"folder": str(folder), "entries": len(entries), "bytes": size,
                                              "largest_bytes": 1 << 30}

@@ -34,18 +34,20 @@ LATELY = 60
 """Seconds within which an entry counts as used at one time, as noting it takes longer than finding it: a choice."""
 UNIT = ".o"
 """What the name of an entry ends by that is a part of functions; see `units.py`."""
+SOURCES = ".sources"
+"""The same of one that is the digest of what circlet's own files hold; see `fingerprint.py`."""
 _DIGEST = 32
 """Bytes of the digest that checked entries end by; it tells of damage, not of forgery."""
-_KEY = rf"[0-9a-f]{{64}}(\{UNIT})?"
+_KEY = rf"[0-9a-f]{{64}}(\{UNIT}|\{SOURCES})?"
 """The pattern of entries' names: a digest in hexadecimal digits."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A function that is kept, or an object file that functions are made of.
+    """A function that is kept, an object file that functions are made of, or a digest of circlet's files.
 
     Attributes:
-        key: the name of the file, 64 hexadecimal digits; then `UNIT` if it is an object file.
+        key: the name of the file, 64 hexadecimal digits; then `UNIT` or `SOURCES`, if it is no function.
         size: bytes of the file.
         used: when it was read last, or written, within `LATELY`, in seconds since the epoch.
     """
