@@ -52,6 +52,7 @@ UPDATE_VARIABLES = _pass("update_variables", "READ_VARIABLE", "ASSIGN_VARIABLE",
                          "DYNAMIC_UPDATE_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE UPDATE_ROW SCATTER_ELEMENTS "
                          "SCATTER_SLICES")
 ELIMINATE_DEAD = _pass("eliminate_dead")
+THREAD_BRANCHES = _pass("thread_branches", "IF", module="branches.thread_branches")
 LIFT_VARIABLES = _pass("lift_variables", "READ_VARIABLE")
 ABSORB_PADDING = _pass("absorb_padding", "PAD PADV2", "DEPTHWISE_CONV_2D MAX_POOL_2D")
 ABSORB_TRANSPOSITION = _pass("absorb_transposition", "TRANSPOSE", "BATCH_MATMUL")
@@ -76,8 +77,8 @@ def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int], bool]) -> 
     pad_growth = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE", given=(stays,))
     spread_lists = _pass("spread_lists", "SEQUENCE_INSERT SEQUENCE_SPLIT", given=(stays,))
     return Pipeline("compiled", (
-        *INTERPRETED.passes, LIFT_VARIABLES, spread_lists, pad_growth, ABSORB_PADDING, ABSORB_TRANSPOSITION, FUSE_SILU,
-        fuse_operators))
+        *INTERPRETED.passes, THREAD_BRANCHES, LIFT_VARIABLES, spread_lists, pad_growth, ABSORB_PADDING,
+        ABSORB_TRANSPOSITION, FUSE_SILU, fuse_operators))
 
 
 def portable(declare_shapes: Pass) -> Pipeline:

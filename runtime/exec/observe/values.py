@@ -59,7 +59,7 @@ class ValueObserver(Observer):
             return None
         self._own[index] = own
         given = subgraphs[own]
-        number -= 0 if graph.origin is None else len(graph.operators) - len(given.operators)
+        number -= graph.added
         if not 0 <= number < len(given.operators):
             return None
         return Place(own, given.name, number, given.operators[number].name)
