@@ -98,6 +98,26 @@ def test_what_is_in_a_list_before_the_loop(name: str, backend: str) -> None:
         np.testing.assert_array_equal(found, expected([x, x, *rows(x, count)]), strict=True)
 
 
+TAKEN = """g (float[b, 2] x, int64 n) => (float y) {
+    yes = Constant<value = bool {1}>() state = SequenceConstruct(x, x) begun = SequenceConstruct(x)
+    list, last = Loop(n, yes, begun, state)<body = body (int64 i, bool c, seq(float) items, seq(float) kept)
+        => (bool more, seq(float) longer, seq(float) next) {
+        more = Identity(yes) zero = Constant<value = int64 {0}>() one = Constant<value = int64 {1}>()
+        old = SequenceAt(kept, zero) new = Add(old, x) rest = SequenceErase(kept, one)
+        next = SequenceInsert(rest, new, zero) longer = SequenceInsert(items, new) }>
+    y = ConcatFromSequence<axis = 1, new_axis = 1>(list) }"""
+"""A loop whose state is a list of two tensors, and which appends the first one to a list with something in it."""
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+def test_what_is_taken_from_a_list_goes_behind_what_is_in_another(backend: str) -> None:
+    session = circlet.Session(load(TAKEN), backend=backend)
+    for size, count in ((3, 4), (3, 0), (5, 0), (1, 9), (2, 1)):
+        x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+        (found,) = session.run({"x": x, "n": np.int64(count)}).values()
+        np.testing.assert_array_equal(found, np.stack([x, *rows(x, count)], 1), strict=True)
+
+
 def test_bodies_stay_for_whoever_runs_them() -> None:
     model = load(LOOP.format(append=APPEND, join=STACK))
     changed = collect_lists(model)

@@ -2,8 +2,8 @@
 
 That is what exporters make of a list that a script fills in a loop and stacks. A scan output has a type and, for a
 turn, a shape, so that the loop can be code; a sequence is an object of Python. What is in the sequence before the loop
-is joined too, in front. Sequences that are read in another way, or whose elements might differ along the axis on which
-they are joined, stay as they are.
+is joined too, in front, if shapes tell what the loop's elements are when it takes no turn. Sequences that are read in
+another way, or whose elements might differ along the axis on which they are joined, stay as they are.
 """
 
 from __future__ import annotations
@@ -92,9 +92,19 @@ def _found(model: Model, index: int, number: int, operator: Operator, op: Loop) 
                  if isinstance(join.op, SequenceConcat)]
         found = tuple((scan, tensor) for scan, tensor in scans if scan is not None)
         ways = {each.op for each in joins.values() if isinstance(each.op, SequenceConcat)}
-        if found and len(found) == len(scans) and (not begin.inputs or len(ways) == 1):
+        if found and len(found) == len(scans) and (not begin.inputs or (len(ways) == 1 and _is_shaped(body, element))):
             return _List(place, element, inserts, found, frozenset(joins), graph.operators.index(begin))
     return None
+
+
+def _is_shaped(body: Subgraph, tensor: int) -> bool:
+    """Whether a value hangs on tensors alone. Where no turn is taken shapes do not tell that of what is taken from a
+    sequence, and nothing could be put behind what is in the list before the loop."""
+    needed = {tensor}
+    for each in reversed(body.operators):
+        if not needed.isdisjoint(each.outputs):
+            needed.update(each.inputs)
+    return all(each == ABSENT or body.tensors[each].dtype is not DType.VARIANT for each in needed)
 
 
 def _writer(graph: Subgraph, tensor: int) -> Operator | None:
