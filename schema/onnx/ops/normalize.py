@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import comparison, normalize, reduce, shape, unary
+from circlet.runtime.ops import comparison, normalize, pad, reduce, shape, unary
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value, constant
 from circlet.schema.onnx.node import Node
@@ -38,10 +38,8 @@ def _over_last(node: Node, x: Value) -> Value:
     """The function of the node over the last axis."""
     graph = node.graph
     if node.operator == "Hardmax":
-        along = node.constant(np.array([-1], np.int32))
         depth = c.cast(graph, c.reshape(graph, c.dimension(graph, x, -1), []), DType.INT32)
-        return node.apply(shape.OneHot(-1), node.apply(reduce.ArgMax(DType.INT64), x, along), depth, node.like(1),
-                          node.like(0))
+        return node.apply(shape.OneHot(-1), _place_of_greatest(node, x), depth, node.like(1), node.like(0))
     ops: dict[str, Op] = {"Softmax": normalize.Softmax(1.0), "LogSoftmax": normalize.LogSoftmax()}
     if x.dtype is DType.FLOAT32:
         return graph.apply(ops[node.operator], x)
@@ -51,6 +49,16 @@ def _over_last(node: Node, x: Value) -> Value:
         single = DType.FLOAT32 if node.dtype() is DType.FLOAT16 else node.dtype()
         return c.divide(graph, powers, c.cast(graph, total(graph, c.cast(graph, powers, single), [-1]), node.dtype()))
     return c.subtract(graph, shifted, graph.apply(unary.Log(), total(graph, powers, [-1])))
+
+
+def _place_of_greatest(node: Node, x: Value) -> Value:
+    """Along the last axis; any number where that has no elements."""
+    along = node.constant(np.array([-1], np.int32))
+    if x.shape is None or x.shape[-1] < 1:
+        amounts = np.zeros((c.rank_of(x), 2), np.int32)
+        amounts[-1, 1] = 1
+        x = node.apply(pad.PadV2(), x, node.constant(amounts), node.like(-np.inf))
+    return node.apply(reduce.ArgMax(DType.INT64), x, along)
 
 
 def _by_channel(node: Node, parameter: Value) -> Value:
