@@ -12,6 +12,7 @@ from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.model import ABSENT, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, Unknown
+from circlet.runtime.ir.tensor import types_of
 from circlet.runtime.ir.types import Array, Shape
 
 
@@ -64,7 +65,8 @@ class Executor:
         operands = tuple(None if tensor is None or array is None else
                          Operand.of(tensor, array) for tensor, array in zip(tensors, inputs, strict=True))
         try:
-            return found.op.infer(Operands(operands, len(found.outputs)))
+            return found.op.infer(Operands(operands, len(found.outputs),
+                                           declared=types_of(self.subgraph.tensors, found.outputs)))
         except Unknown:
             return None
 

@@ -91,12 +91,14 @@ class Operands:
 
     def __init__(
         self, operands: tuple[Operand | None, ...], outputs: int,
-        call: Callable[[int, tuple[Shape, ...]], tuple[Shape, ...]] | None = None,
+        call: Callable[[int, tuple[Shape, ...]], tuple[Shape, ...]] | None = None, declared: Sequence[DType] = (),
     ) -> None:
         self._operands = operands
         self._call = call
         self.outputs = outputs
         """How many outputs the operator has."""
+        self.declared = declared
+        """Their element types, for operators that may give any; none where these are not known."""
 
     def __len__(self) -> int:
         return len(self._operands)

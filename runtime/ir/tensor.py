@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape, Sparsity, shape_text
@@ -65,3 +66,8 @@ class Tensor:
         self.__dict__.update(state)
         if self.data is not None:
             self.data.setflags(write=False)
+
+
+def types_of(tensors: Sequence[Tensor], indices: Iterable[int]) -> tuple[DType, ...]:
+    """The declared element types of some tensors."""
+    return tuple([tensors[each].dtype for each in indices])

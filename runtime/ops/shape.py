@@ -146,13 +146,23 @@ class StablehloReshape(View):
 @operator
 @dataclass(frozen=True)
 class Bitcast(View):
-    """The bytes of a tensor as elements of the type, in the shape that the model declares."""
+    """The bytes of a tensor as elements of the type that the model declares: wider ones take the place of the last
+    axis, narrower ones are along a new one."""
 
     name: ClassVar[str] = "BITCAST"
     table: ClassVar[str | None] = "BitcastOptions"
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        raise Unknown
+        if not args.declared:
+            raise Unknown
+        shape, had, made = args[0].shape, args[0].dtype.numpy.itemsize, args.declared[0].numpy.itemsize
+        if made == had:
+            return (shape,)
+        if made < had:
+            return ((*shape, had // made),)
+        if not shape or shape[-1] != made // had:
+            raise Unknown  # of as many bytes, it has the shape that the model declares
+        return (shape[:-1],)
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (None,)

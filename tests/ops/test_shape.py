@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.op import Operand, Operands
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.shape import (
     Bitcast,
     BroadcastArgs,
@@ -25,6 +30,7 @@ from circlet.runtime.ops.shape import (
     StablehloIota,
     StablehloReshape,
 )
+from tests.needs import NATIVE
 from tests.ops.arrays import const, empty, f32, i8, i16, i32, i64, u8, u32
 from tests.ops.cases import Case, T, q
 from tests.ops.run_cases import case_test
@@ -177,3 +183,38 @@ def test_shapes_decide_values(op: ShapeOf | Rank | Squeeze, expected: npt.NDArra
         assert found is not None
         assert found[0].dtype == expected.dtype
         np.testing.assert_array_equal(found[0], expected)
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize(("source", "target", "row", "made"), [
+    (DType.INT32, DType.FLOAT32, (), ()), (DType.FLOAT32, DType.UINT8, (), (4,)), (DType.INT16, DType.INT64, (4,), ()),
+    (DType.INT32, DType.INT16, (3,), (3, 2)), (DType.INT8, DType.INT32, (2, 4), (2,))])
+def test_bits_of_open_lengths(source: DType, target: DType, row: Shape, made: Shape, backend: str) -> None:
+    """Between operators on shapes, and at lengths that one session comes to in turn."""
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", source, (-1, *row))
+    (shape,) = main.op(ShapeOf(DType.INT32), x, outputs=[Tensor("shape", DType.INT32, (len(row) + 1,))])
+    same = main.op(Reshape(), x, shape, outputs=[Tensor("same", source, (1, *row), shape_signature=(-1, *row))])[0]
+    bits = main.op(Bitcast(), same, outputs=[Tensor("bits", target, (1, *made), shape_signature=(-1, *made))])[0]
+    main.output(bits, *main.op(ShapeOf(DType.INT32), bits, outputs=[Tensor("lengths", DType.INT32, (len(made) + 1,))]))
+    session = circlet.Session(builder.build(), backend)
+    for length in (3, 0, 1, 17):
+        given = np.arange(length * prod(row)).astype(source.numpy).reshape(length, *row)
+        found, lengths = session.invoke(0, [given])
+        np.testing.assert_array_equal(found, given.view(target.numpy).reshape(length, *made), strict=True)
+        np.testing.assert_array_equal(lengths, (length, *made))
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+def test_bits_of_wider_elements_take_a_whole_axis(backend: str) -> None:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    main.output(*main.op(Bitcast(), main.input("x", DType.INT8, (-1, -1)), outputs=[
+        Tensor("y", DType.INT32, (1,), shape_signature=(-1,))]))
+    session = circlet.Session(builder.build(), backend)
+    assert session.invoke(0, [np.ones((5, 4), np.int8)])[0].tolist() == [0x01010101] * 5
+    for shape in ((4, 5), (4, 0)):
+        with pytest.raises(circlet.ExecutionError, match=r"BITCAST\): the shape of the result cannot be told"):
+            session.invoke(0, [np.ones(shape, np.int8)])
+    assert session.invoke(0, [np.ones((0, 4), np.int8)])[0].shape == (0,)

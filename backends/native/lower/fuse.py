@@ -19,7 +19,7 @@ from circlet.runtime.ir.op import (
     Skip,
     Unknown,
 )
-from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.tensor import Tensor, types_of
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.layout import (
     Slice,
@@ -33,7 +33,7 @@ from circlet.runtime.ops.layout import (
 )
 from circlet.runtime.ops.quantize import Dequantize, Quantize
 from circlet.runtime.ops.resample import Resample
-from circlet.runtime.ops.shape import Bitcast, StablehloReshape
+from circlet.runtime.ops.shape import StablehloReshape
 from circlet.runtime.ops.transcendental import Erf
 from circlet.runtime.ops.unary import (
     Elu,
@@ -67,7 +67,7 @@ a function takes which is a polynomial."""
 TURNING = (Transpose, StablehloTranspose)
 MOVING = (*TURNING, Slice, StridedSlice, StablehloSlice, Split, SplitV, Unpack)
 """Operators that exchange axes; those whose results lie where an input does, in strides."""
-DECLARED = (Bitcast, StablehloReshape)
+DECLARED = (StablehloReshape,)
 """Operators whose results have the shape that the model declares, which it may not."""
 SKIP = Operator(Skip(), (), ())
 """What stands where a member of a group was."""
@@ -263,7 +263,8 @@ class _Grouping:
         tensors = [None if each == ABSENT else self._subgraph.tensors[each] for each in operator.inputs]
         operands = tuple(None if each is None else Operand(each.dtype, each.shape, each.data) for each in tensors)
         try:
-            operator.op.infer(Operands(operands, len(operator.outputs)))
+            operator.op.infer(Operands(operands, len(operator.outputs),
+                                       declared=types_of(self._subgraph.tensors, operator.outputs)))
         except (Unknown, ShapeError):
             return False
         return True

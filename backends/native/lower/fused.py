@@ -18,7 +18,7 @@ from circlet.runtime.ir.op import (
     at_least,
     exactly,
 )
-from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.tensor import Tensor, types_of
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass
@@ -95,7 +95,8 @@ class Fused(Op):
             operator = member.operator
             given = tuple(operands[each] for each in operator.inputs)
             try:
-                shapes = operator.op.checked(Operands(given, len(operator.outputs)))
+                shapes = operator.op.checked(Operands(given, len(operator.outputs),
+                                                      declared=types_of(self.tensors, operator.outputs)))
             except ShapeError as error:
                 error.member = error.member or (member.number, operator.name)
                 raise
@@ -117,7 +118,8 @@ class Fused(Op):
             given = [known[each] for each in operator.inputs]
             operands = tuple(None if array is None else Operand.of(self.tensors[each], array)
                              for each, array in zip(operator.inputs, given, strict=True))
-            made = evaluate(operator.op, given, operator.op.infer(Operands(operands, len(operator.outputs))))
+            made = evaluate(operator.op, given, operator.op.infer(Operands(
+                operands, len(operator.outputs), declared=types_of(self.tensors, operator.outputs))))
             if made is None:
                 return None
             known.update({tensor: valued(each, self.tensors[tensor].dtype)

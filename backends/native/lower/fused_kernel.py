@@ -12,6 +12,7 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Operand, Operands, Unknown
+from circlet.runtime.ir.tensor import types_of
 from circlet.runtime.ir.types import Array, Shape
 
 
@@ -55,7 +56,8 @@ class FusedKernel:
             else:
                 operands = tuple(None if (array := arrays[each]) is None else Operand.of(
                     self._op.tensors[each], array) for each in operator.inputs)
-                shapes = operator.op.infer(Operands(operands, len(operator.outputs)))
+                shapes = operator.op.infer(Operands(operands, len(operator.outputs),
+                                                    declared=types_of(self._op.tensors, operator.outputs)))
                 arrays.update({each: self._buffer(each, shape, run)
                                for each, shape in zip(operator.outputs, shapes, strict=True)})
             _bound(kernel, arrays, operator, run)()

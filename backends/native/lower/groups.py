@@ -27,6 +27,7 @@ from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.length import is_known, may_differ
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Unknown
+from circlet.runtime.ir.tensor import types_of
 from circlet.runtime.ir.types import Array, Shape
 
 
@@ -149,7 +150,7 @@ class GroupLowering:
         if declared is not None and not parameters:
             return declared
         try:
-            found = operator.op.infer(operands(inputs, len(operator.outputs)))
+            found = operator.op.infer(operands(inputs, types_of(self._op.tensors, operator.outputs)))
         except Unknown:
             found = declared or self._told_shapes(operator, inputs)
         if found != (declared or found) or not found:
@@ -162,7 +163,7 @@ class GroupLowering:
         given = [replace(value, known=told[tensor]) if value is not None and tensor in told else value
                  for tensor, value in zip(operator.inputs, inputs, strict=True)]
         with suppress(Unknown):
-            return operator.op.infer(operands(given, len(operator.outputs)))
+            return operator.op.infer(operands(given, types_of(self._op.tensors, operator.outputs)))
         return ()
 
     def _substitute(self, k: int) -> None:

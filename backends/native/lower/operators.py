@@ -176,7 +176,7 @@ class OperatorLowering:
             others = (each for each in rules_of(call) if not unknown(self.inputs, each.parameters) and each is not rule)
             return next(others, None) or f"{live} known only when it runs"
         try:
-            found = self.operator.op.infer(operands(self.inputs, len(self.operator.outputs)))
+            found = self.operator.op.infer(operands(self.inputs, [each.dtype for each in call.outputs]))
         except Unknown:
             return rule
         except ShapeError as error:
@@ -267,7 +267,7 @@ def shapes_of(values: Sequence[Value | None]) -> Sequence[Shape | None]:
     return [None if each is None else each.shape for each in values]
 
 
-def operands(values: Sequence[Value | None], outputs: int) -> Operands:
-    """What a shape rule is given."""
+def operands(values: Sequence[Value | None], outputs: Sequence[DType]) -> Operands:
+    """What a shape rule is given: the inputs, and the element types of the outputs."""
     return Operands(tuple(None if each is None else Operand(each.dtype, each.shape, each.known) for each in values),
-                    outputs)
+                    len(outputs), declared=outputs)

@@ -17,7 +17,7 @@ from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.length import Scope, computed_number, is_open, scope_of, value
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
-from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.tensor import Tensor, types_of
 from circlet.runtime.ir.types import Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
@@ -388,7 +388,7 @@ class Specializer:
         is_certain = isinstance(operator.op, Invoke) or operator.op.asks_turn or (
             isinstance(operator.op, Branch) and operator.inputs[0] in values)
         return Operands(tuple(operands), len(operator.outputs), partial(
-            self._call, so_far.scope, is_certain, passed))
+            self._call, so_far.scope, is_certain, passed), types_of(so_far.subgraph.tensors, operator.outputs))
 
     def callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None,
                takes_late: bool = False) -> Specialization:
