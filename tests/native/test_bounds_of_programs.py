@@ -1,4 +1,5 @@
-"""Every shipped model, the real ones and random loops under bounds assertions; results are checked too."""
+"""Every shipped model, the real ones, random loops and programs with open lengths under bounds assertions; results are
+checked too."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import circlet
 from circlet.backends.native.check.watched import VARIABLE
 from tests.exec.test_rotation import test_native_code_runs_random_rotations
 from tests.models.expectations import agrees, read
+from tests.native import test_lengths_programs
 from tests.native.test_loop_programs import test_native_loops_are_python_loops
 from tests.native.test_matrix_programs import test_native_programs_are_numpy_programs
 from tests.native.test_models import MODELS
@@ -37,3 +39,9 @@ def test_model(path: Path, elide: bool) -> None:
         found = session.signature(call.signature).run(call.inputs) if call.signature else session.run(call.inputs)
         for name, expected in call.outputs.items():
             assert agrees(found[name], expected), name
+
+
+@pytest.mark.parametrize("number", range(200, 240))
+def test_open_lengths(number: int, capfd: pytest.CaptureFixture[str]) -> None:
+    """Programs beside those that run without assertions."""
+    test_lengths_programs.test_results_are_those_of_numpy(number, capfd)
