@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from functools import lru_cache, reduce
 
 from circlet.runtime.ir.terms import (
@@ -14,6 +15,7 @@ from circlet.runtime.ir.terms import (
     Quotient,
     Symbol,
     Terms,
+    can_vanish,
     constant,
     fixed,
     has_computed,
@@ -35,11 +37,28 @@ LEAST_OF = 2
 """Smaller ones of two, in one sum, that bounds are found of: a choice."""
 MEMO_SIZE = 1 << 12
 """Terms whose bounds are kept: more than the shapes of a large model have."""
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}
 
 
 def least(terms: Terms) -> int:
     """What terms are at least, for any lengths; it may be less than that."""
     return bounds(terms)[0]
+
+
+def compared(relation: str, number: int) -> bool:
+    """Whether a number has a relation to 0, by Python's name for it."""
+    return _COMPARE[relation](number, 0)
+
+
+def certain_of(terms: Terms, relation: str) -> bool | None:
+    """Whether terms have a relation to 0; None where they do for some lengths alone."""
+    low, high = bounds(terms)
+    if relation in ("==", "!="):
+        return None if low <= 0 <= high and can_vanish(terms) else relation == "!="
+    found = {compared(relation, each) for each in (low, high)}
+    return found.pop() if len(found) == 1 else None
 
 
 def maximum_of(one: Terms, other: Terms) -> Terms:

@@ -8,14 +8,13 @@ it as an assumption: what was derived holds for all lengths for which every assu
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from math import gcd
 from typing import cast
 
-from circlet.runtime.ir.bounds import bound_of, bounds, least, maximum_of, simple_quotient
+from circlet.runtime.ir.asked import Asking
+from circlet.runtime.ir.bounds import bound_of, bounds, certain_of, compared, least, maximum_of, simple_quotient
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.premises import NO_PREMISES, Premises, Promised, Turns
 from circlet.runtime.ir.terms import (
@@ -28,14 +27,18 @@ from circlet.runtime.ir.terms import (
     Terms,
     can_vanish,
     constant,
+    difference_of,
+    divisor_of,
     fixed,
     formula_of,
     hangs_on,
+    hangs_on_any,
     has_computed,
     is_fixed,
+    negative,
+    number_of,
     product_of,
     reduced,
-    scaled,
     sum_of,
     text,
     value_of,
@@ -58,11 +61,12 @@ class ToldApart(Exception):
         """Of the lengths, among the open ones."""
 
 
-class Scope:
+class Scope(Asking):
     """The open lengths of one derivation, and what was assumed of them."""
 
     def __init__(self, lengths: Sequence[int], premises: Premises = NO_PREMISES) -> None:
         """Of lengths at hand, each at least `LEAST`, and what is taken of them."""
+        super().__init__()
         self.premises = premises
         self.told: set[int] = set()
         """Numbers that the run tells."""
@@ -88,6 +92,14 @@ class Scope:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         return tuple(self._assumed.values())
+
+    def now(self, terms: Terms) -> int:
+        """What terms are for the lengths at hand."""
+        return value_of(terms, self.lengths)
+
+    def may_be_negative(self, terms: Terms) -> bool:
+        """Whether terms are less than 0 for some lengths; nothing is assumed of them."""
+        return (not has_computed(terms) and self.now(terms) < 0) or least(terms) < 0
 
     def close(self) -> None:
         """Assumes no more, and has no more lengths: what would need them raises `Indefinite`."""
@@ -163,7 +175,10 @@ class Scope:
         difference: Length | int = one - other
         if not isinstance(difference, Length):
             return difference == 0
-        found = self._assumed.get((reduced(difference.terms, "=="), "=="))
+        return self.ask(self._is_taken_for_none, difference.terms)
+
+    def _is_taken_for_none(self, terms: Terms) -> bool:
+        found = self._assumed.get((reduced(terms, "=="), "=="))
         return found is not None and found.holds
 
     def decide(self, terms: Terms, relation: str) -> bool:
@@ -176,6 +191,9 @@ class Scope:
             ToldApart: it is so for lengths of 0 or 1, and for no others.
             Indefinite: only the run can tell.
         """
+        return self.ask(self._decided, terms, relation)
+
+    def _decided(self, terms: Terms, relation: str) -> bool:
         terms = reduced(terms, relation)
         low, high = bounds(terms)
         if relation == "==" and (low > 0 or high < 0 or not can_vanish(terms)):
@@ -207,32 +225,32 @@ class Length:
         self.scope = scope
         self.terms = terms
 
-    def _made(self, terms: Terms) -> Length | int:
-        return made(self.scope, terms)
+    def _made(self, how: Callable[..., Terms], *terms: Terms) -> Length | int:
+        return made(self.scope, self.scope.derive(how, *terms))
 
     def __add__(self, other: Length | int) -> Length | int:
         right = _terms(other)
-        return NotImplemented if right is None else self._made(sum_of(self.terms, right))
+        return NotImplemented if right is None else self._made(sum_of, self.terms, right)
 
     __radd__ = __add__
 
     def __neg__(self) -> Length | int:
-        return self._made(scaled(self.terms, -1))
+        return self._made(negative, self.terms)
 
     def __pos__(self) -> Length:
         return self
 
     def __sub__(self, other: Length | int) -> Length | int:
         right = _terms(other)
-        return NotImplemented if right is None else self._made(sum_of(self.terms, scaled(right, -1)))
+        return NotImplemented if right is None else self._made(difference_of, self.terms, right)
 
     def __rsub__(self, other: int) -> Length | int:
         left = _terms(other)
-        return NotImplemented if left is None else self._made(sum_of(left, scaled(self.terms, -1)))
+        return NotImplemented if left is None else self._made(difference_of, left, self.terms)
 
     def __mul__(self, other: Length | int) -> Length | int:
         right = _terms(other)
-        return NotImplemented if right is None else self._made(product_of(self.terms, right))
+        return NotImplemented if right is None else self._made(product_of, self.terms, right)
 
     __rmul__ = __mul__
 
@@ -257,7 +275,7 @@ class Length:
         right = _terms(other)
         if right is None:
             return NotImplemented
-        difference = sum_of(self.terms, scaled(right, -1))
+        difference = self.scope.derive(difference_of, self.terms, right)
         return not difference or (not is_fixed(difference) and self.scope.decide(difference, "=="))
 
     def __ne__(self, other: object) -> bool:
@@ -267,7 +285,7 @@ class Length:
         return hash((id(self.scope), self.terms))
 
     def _less(self, left: Terms, right: Terms) -> bool:
-        difference = sum_of(left, scaled(right, -1))
+        difference = self.scope.derive(difference_of, left, right)
         if is_fixed(difference):
             return fixed(difference) < 0
         return self.scope.decide(difference, "<")
@@ -300,14 +318,14 @@ class Length:
 
     def maximum(self, other: Length | int) -> Length | int:
         """The larger one."""
-        return made(self.scope, maximum_of(self.terms, terms_of(other)))
+        return self._made(maximum_of, self.terms, terms_of(other))
 
     def minimum(self, other: Length | int) -> Length | int:
         """The smaller one."""
         return self + other - self.maximum(other)
 
     def __str__(self) -> str:
-        found = f"‹{text(self.terms)}›"
+        found = f"‹{self.scope.ask(text, self.terms)}›"
         self.scope.quoted[found] = self.terms
         return found
 
@@ -354,20 +372,15 @@ def may_differ(one: Length | int, other: Length | int) -> bool:
     return isinstance(difference, Length) or difference != 0
 
 
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-}
-
-
 def bound(number: Length | int) -> int:
     """What an integer is at the most, without what the run computes; itself where it computes nothing.
 
     Raises:
         Indefinite: that cannot be told.
     """
-    if not isinstance(number, Length) or not has_computed(number.terms):
+    if not is_late(number) or not isinstance(number, Length):
         return cast(int, number)
-    found = bound_of(number.terms)
+    found = number.scope.derive(bound_of, number.terms)
     if found is None:
         raise Indefinite(f"{number} has no bound")
     return cast(int, made(number.scope, found))
@@ -375,38 +388,29 @@ def bound(number: Length | int) -> int:
 
 def is_late(number: Length | int) -> bool:
     """Whether an integer is known only after a part of the run."""
-    return isinstance(number, Length) and has_computed(number.terms)
+    return isinstance(number, Length) and number.scope.ask(has_computed, number.terms)
 
 
 def may_be_none(number: Length | int) -> bool:
     """Whether a length is 0 in some runs, of those that what is derived is for without having been asked."""
-    return isinstance(number, Length) and lowest(number) < 1 and (has_computed(number.terms) or any(
-        hangs_on(number.terms, each) for each in number.scope.premises.empty))
+    return isinstance(number, Length) and lowest(number) < 1 and (is_late(number) or number.scope.ask(
+        hangs_on_any, number.terms, number.scope.premises.empty))
 
 
 def computed_number(number: Length | int) -> int | None:
     """The number of a length that the run computes; None for everything else."""
-    return _number(number, Computed)
+    return number.scope.ask(number_of, number.terms, Computed) if isinstance(number, Length) else None
 
 
 def open_number(number: Length | int) -> int | None:
     """The number of an open length; None for everything else."""
-    return _number(number, Symbol)
-
-
-def _number(number: Length | int, kind: type[Computed | Symbol]) -> int | None:
-    """That of an atom of a kind, if there is nothing else."""
-    if isinstance(number, Length) and len(number.terms) == 1:
-        factor, atoms = number.terms[0]
-        if factor == 1 and len(atoms) == 1 and isinstance(atom := atoms[0], (Computed, Symbol)):
-            return atom.number if isinstance(atom, kind) else None
-    return None
+    return number.scope.ask(number_of, number.terms, Symbol) if isinstance(number, Length) else None
 
 
 def at_hand(number: Length | int) -> int:
     """What an integer is at the most for the lengths at hand; nothing is assumed, so that only preferences may hang on
     it."""
-    return value(bound(number), number.scope.lengths) if isinstance(number, Length) else number
+    return number.scope.ask(number.scope.now, terms_of(bound(number))) if isinstance(number, Length) else number
 
 
 def certain(one: Length | int, relation: str, other: Length | int) -> bool | None:
@@ -414,12 +418,8 @@ def certain(one: Length | int, relation: str, other: Length | int) -> bool | Non
     alone."""
     difference: Length | int = one - other
     if not isinstance(difference, Length):
-        return _COMPARE[relation](difference, 0)
-    low, high = bounds(difference.terms)
-    found = {_COMPARE[relation](each, 0) for each in (low, high)}
-    if relation in ("==", "!="):
-        return None if low <= 0 <= high and can_vanish(difference.terms) else relation == "!="
-    return found.pop() if len(found) == 1 else None
+        return compared(relation, difference)
+    return difference.scope.ask(certain_of, difference.terms, relation)
 
 
 def is_known(number: Length | int, to_be: int) -> bool:
@@ -436,8 +436,8 @@ def assumed(number: Length | int) -> int:
     """What an integer is for the lengths at hand, which is assumed: where each number takes other code."""
     if not isinstance(number, Length):
         return number
-    found = value_of(number.terms, number.scope.lengths)
-    number.scope.decide(sum_of(number.terms, constant(-found)), "==")
+    found = number.scope.ask(number.scope.now, number.terms)
+    number.scope.decide(number.scope.derive(difference_of, number.terms, constant(found)), "==")
     return found
 
 
@@ -446,18 +446,17 @@ def may_be_less(one: Length | int, other: Length | int) -> bool:
     difference: Length | int = one - other
     if not isinstance(difference, Length):
         return difference < 0
-    terms = difference.terms
-    return (not has_computed(terms) and value_of(terms, difference.scope.lengths) < 0) or least(terms) < 0
+    return difference.scope.ask(difference.scope.may_be_negative, difference.terms)
 
 
 def lowest(number: Length | int) -> int:
     """What an integer is at least, for any lengths; it may be less than that."""
-    return least(number.terms) if isinstance(number, Length) else number
+    return number.scope.ask(least, number.terms) if isinstance(number, Length) else number
 
 
 def divisor(number: Length | int) -> int:
     """What divides an integer for all lengths."""
-    return gcd(*(factor for factor, _ in number.terms)) if isinstance(number, Length) else number
+    return number.scope.ask(divisor_of, number.terms) if isinstance(number, Length) else number
 
 
 def is_length(value: object) -> bool:
@@ -488,12 +487,12 @@ def value(number: Length | int, lengths: Sequence[int]) -> int:
 def _quotient(scope: Scope, numerator: Terms, denominator: Terms) -> Length | int:
     if not denominator:
         raise ZeroDivisionError("division of a length by zero")
-    if has_computed(denominator) and least(denominator) < 1:
+    if scope.ask(has_computed, denominator) and scope.ask(least, denominator) < 1:
         raise Indefinite(f"a length divided by ({text(denominator)}), which may be 0")
     if not is_fixed(denominator) and scope.decide(denominator, "=="):
         raise ZeroDivisionError("division of a length by zero")
     if not is_fixed(denominator) and scope.decide(denominator, "<"):
         raise Indefinite(f"a length divided by ({text(denominator)}), which is negative")
     if is_fixed(denominator) and fixed(denominator) < 0:
-        return _quotient(scope, scaled(numerator, -1), scaled(denominator, -1))
-    return made(scope, simple_quotient(numerator, denominator))
+        return _quotient(scope, scope.derive(negative, numerator), negative(denominator))
+    return made(scope, scope.derive(simple_quotient, numerator, denominator))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from circlet.runtime.ir.length import Length, certain, is_late, larger, lowest
-from circlet.runtime.ir.terms import hangs_on, reduced
+from circlet.runtime.ir.bounds import certain_of
+from circlet.runtime.ir.length import Length, Scope, certain, is_late, larger, lowest
+from circlet.runtime.ir.terms import Terms, hangs_on_any, has_computed, reduced
 
 
 def clamped(position: int, dim: int, low: int, high: int) -> int:
@@ -64,13 +65,19 @@ def is_taken_to_reach(size: Length | int, least: int) -> bool:
 
 def is_left_to_turns(size: Length | int, least: int) -> bool:
     """Whether a loop that goes on changes a size, so that its code looks in each turn whether it is so large."""
-    return isinstance(size, Length) and size.scope.turns.go_on(size.terms) and certain(size, ">=", least) is None
+    return (isinstance(size, Length) and size.scope.ask(size.scope.turns.go_on, size.terms)
+            and certain(size, ">=", least) is None)
 
 
 def _is_taken_for_none(number: Length, may_promise: bool) -> bool:
     """Whether a number that only a run tells is taken to be 0, or may be promised to be."""
-    scope, terms = number.scope, reduced(number.terms, "==")
-    if not is_late(number) or scope.turns.go_on(terms) or certain(number, "==", 0) is not None:
+    return number.scope.ask(_takes_for_none, number.terms, number.scope, may_promise)
+
+
+def _takes_for_none(terms: Terms, scope: Scope, may_promise: bool) -> bool:
+    is_asked = has_computed(terms) and certain_of(terms, "==") is None
+    terms = reduced(terms, "==")
+    if not is_asked or scope.turns.go_on(terms):
         return False
     if terms in scope.promised.terms:
         return True
@@ -84,7 +91,7 @@ def _is_taken_for_none(number: Length, may_promise: bool) -> bool:
 
 def changes(number: Length | int) -> bool:
     """Whether an integer hangs on a length that changes from turn to turn of a loop."""
-    return isinstance(number, Length) and number.scope.turns.change(number.terms)
+    return isinstance(number, Length) and number.scope.ask(number.scope.turns.change, number.terms)
 
 
 def is_taken(number: Length | int) -> bool:
@@ -93,5 +100,5 @@ def is_taken(number: Length | int) -> bool:
 
 
 def _takes(number: Length | int) -> bool:
-    return isinstance(number, Length) and number.scope.premises.promises and any(
-        hangs_on(number.terms, each) for each in number.scope.told)
+    return isinstance(number, Length) and number.scope.premises.promises and number.scope.ask(
+        hangs_on_any, number.terms, frozenset(number.scope.told))

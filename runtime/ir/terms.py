@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from math import gcd, prod
 from operator import itemgetter
@@ -148,6 +148,25 @@ def hangs_on(terms: Terms, number: int) -> bool:
     return any(holds(each) for _, atoms in terms for each in atoms)
 
 
+def hangs_on_any(terms: Terms, numbers: Collection[int]) -> bool:
+    """Whether terms hang on one of some lengths, by number."""
+    return any(hangs_on(terms, each) for each in numbers)
+
+
+def number_of(terms: Terms, kind: type[Symbol | Computed]) -> int | None:
+    """The number of an atom of a kind, if there is nothing else."""
+    if len(terms) == 1:
+        factor, atoms = terms[0]
+        if factor == 1 and len(atoms) == 1 and isinstance(atom := atoms[0], (Computed, Symbol)):
+            return atom.number if isinstance(atom, kind) else None
+    return None
+
+
+def divisor_of(terms: Terms) -> int:
+    """What divides terms for all lengths."""
+    return gcd(*(factor for factor, _ in terms))
+
+
 def has_computed(terms: Terms) -> bool:
     """Whether terms are known only after a part of the run."""
     return any(is_computed(each) for _, atoms in terms for each in atoms)
@@ -261,6 +280,16 @@ def sum_of(one: Terms, other: Terms) -> Terms:
 def scaled(terms: Terms, by: int) -> Terms:
     """Terms times a number."""
     return tuple((factor * by, atoms) for factor, atoms in terms) if by else ()
+
+
+def negative(terms: Terms) -> Terms:
+    """Terms with the other sign."""
+    return scaled(terms, -1)
+
+
+def difference_of(one: Terms, other: Terms) -> Terms:
+    """The difference of two."""
+    return sum_of(one, scaled(other, -1))
 
 
 def product_of(one: Terms, other: Terms) -> Terms:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from circlet.runtime.ir import bounds
-from circlet.runtime.ir.formulas import Formulas
+from circlet.runtime.ir.display.formulas import Formulas
 from circlet.runtime.ir.length import (
     Indefinite,
     Scope,

@@ -131,6 +131,16 @@ class Lengths:
         self._turning: frozenset[int] = frozenset()
         self._places: dict[int, ir.Value] = {}
         """Where the caller of the function has lengths."""
+        self._noted: dict[ir.Value, Terms] | None = None
+
+    @contextmanager
+    def noting(self, noted: dict[ir.Value, Terms]) -> Iterator[None]:
+        """Adds the registers that are asked for inside, and what is in them; no terms where that are several."""
+        before, self._noted = self._noted, noted
+        try:
+            yield
+        finally:
+            self._noted = before
 
     def define(self, b: ir.IRBuilder, number: int, value: ir.Value) -> None:
         """Says what a length is that the function computes; the caller of the function finds it in memory."""
@@ -183,6 +193,12 @@ class Lengths:
     def register(self, terms: Terms, here: ir.IRBuilder, around: Sequence[Around] = ()) -> ir.Value:
         """The index that a length is; written `here` where it hangs on what the function computes, or in the first of
         the functions `around` that has all of that, so that what is called is alike for lengths that differ."""
+        found = self._register(terms, here, around)
+        if self._noted is not None:
+            self._noted[found] = terms if self._noted.get(found, terms) == terms else ()
+        return found
+
+    def _register(self, terms: Terms, here: ir.IRBuilder, around: Sequence[Around]) -> ir.Value:
         if has_computed(terms):
             known = (each.builder for each in around if self._is_known(terms, each.function))
             return self._late(terms, next(known, here), around)

@@ -62,11 +62,7 @@ class Outlined:
             return
         self.is_called = True
         self._finish()
-        self.context = context(e, self.captured)
-        for begins in (True, False):
-            fill(e, e.entry.builder() if begins else e.builder, self.context, [
-                (word, value) for word, value in self.captured
-                if (lasts(e.function, value) and not is_repeated) is begins])
+        self.context = begun(e, self.captured, is_repeated)
         status = call(e, self.function, self.context)
         if self.may_fail:
             leave_unless_done(status)
@@ -112,6 +108,15 @@ def context(e: Emitter, read: Sequence[tuple[int, ir.Value]]) -> ir.Value:
     """The address of a context on the stack with room for values, each with the word where it begins."""
     found = e.slot(I64, max((word + _words(value.type) for word, value in read), default=1))
     found.type = POINTER  # llvmlite lets only what is no pointer to I64 hold other values
+    return found
+
+
+def begun(e: Emitter, read: Sequence[tuple[int, ir.Value]], is_repeated: bool) -> ir.Value:
+    """The address of a context with values: those that last are written to it where the function around begins."""
+    found = context(e, read)
+    for begins in (True, False):
+        fill(e, e.entry.builder() if begins else e.builder, found, [
+            (word, value) for word, value in read if (lasts(e.function, value) and not is_repeated) is begins])
     return found
 
 

@@ -37,7 +37,8 @@ from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import NOWHERE, Call
 from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.exec.state.variables import Variables
-from circlet.runtime.ir.length import Scope, bound, is_length, is_open
+from circlet.runtime.ir.asked import Asked
+from circlet.runtime.ir.length import Scope, bound, is_length, is_open, larger
 from circlet.runtime.ir.types import ALIGNMENT, Array, DType, Shape
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.compressed import Compressed
@@ -265,13 +266,14 @@ class FunctionLowering(ABC):
     def reserve_offset(self, size: int) -> int:
         """Where in the arena `size` bytes are, on a cache line, until the scope ends."""
         offset, end = self.top, self.top + size
-        if self._trace is not None:
-            self._trace.reserves = True
         size = bound(size)
         if not is_length(end):
             expect_room((end,), np.dtype(np.uint8))
         self.top += -(-size // ALIGNMENT) * ALIGNMENT
-        self.program.reserve(self.top)
+        if self._trace is None:
+            self.program.reserve(self.top)
+        else:
+            self._trace.tops.append(self.top)
         return offset
 
     def at(self, offset: int, size: int) -> ir.Value:
@@ -412,16 +414,42 @@ class FunctionLowering(ABC):
         return self._cuts and not isinstance(self.times, Timing) and self.e.target.goal is Goal.HERE
 
     @contextmanager
-    def traced(self) -> Iterator[Trace]:
-        """Notes what the operator asks for that is written inside."""
-        before, sites = self._marks(), len(self.program.sites)
-        self._trace = trace = Trace()
+    def traced(self, asked: Asked | None = None, scope: Scope | None = None) -> Iterator[Trace]:
+        """Notes what the operator asks for that is written inside, and of the lengths of a scope, if there is one."""
+        before, sites, lengths = self._marks(), len(self.program.sites), self.e.lengths
+        self._trace = trace = Trace(asked=asked)
         try:
-            yield trace
+            with (nullcontext() if scope is None else scope.asking(asked), self._measured(trace),
+                  nullcontext() if lengths is None else lengths.noting(trace.lengths)):
+                yield trace
         finally:
             self._trace = None
+        self.take(trace.tops, trace.work, trace.scratch)
         trace.is_alone = trace.is_alone and before == self._marks()
         trace.sites = self.program.sites[sites:]
+
+    @contextmanager
+    def _measured(self, trace: Trace) -> Iterator[None]:
+        """Measures what is written inside, as if it were all there is."""
+        meter, sharing = self.e.meter, self._sharing
+        work, most = 0 if meter is None else meter.work, sharing.most
+        if meter is not None:
+            meter.work = 0
+        sharing.most = 0
+        yield
+        trace.work, trace.scratch = 0 if meter is None else meter.work, sharing.most
+        if meter is not None:
+            meter.work = work
+        sharing.most = most
+
+    def take(self, tops: Sequence[int], work: int, scratch: int) -> None:
+        """Adds what an operator takes: up to where it uses the arena, the work of its loops, and how much memory it
+        needs for each participant of a team."""
+        for each in tops:
+            self.program.reserve(each)
+        if self.e.meter is not None:
+            self.e.meter.work += work
+        self._sharing.most = larger(self._sharing.most, scratch)
 
     def _marks(self) -> tuple[int, ...]:
         """What is more where an operator did more than to write code that may fail."""

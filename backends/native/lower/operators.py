@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import prod
 from typing import Protocol
@@ -183,12 +183,19 @@ class OperatorLowering:
             return str(error)
         return rule if found == self.shapes else f"a result of shape {found}, the model declares {self.shapes}"
 
+    def unasked(self) -> AbstractContextManager[None]:
+        """What is asked of open lengths inside is not noted, as the code does not hang on it."""
+        return nullcontext() if self.spec.scope is None else self.spec.scope.asking(None)
+
     def describe(self) -> str:
         """`[5] float32[4] memory = MUL+ADD`: each result, where it is, and what gives it."""
+        with self.unasked():
+            return f"[{self.number}] {self._results()} = {self.name}"
+
+    def _results(self) -> str:
         tensors = self.spec.subgraph.tensors
-        results = ", ".join(f"{tensors[each].dtype.value}{list(shape)} {self._kept(tensors[each].dtype, shape, home)}"
+        return ", ".join(f"{tensors[each].dtype.value}{list(shape)} {self._kept(tensors[each].dtype, shape, home)}"
                             for each, shape, home in zip(self.operator.outputs, self.shapes, self.homes, strict=True))
-        return f"[{self.number}] {results} = {self.name}"
 
     def _kept(self, dtype: DType, shape: Shape, home: ir.Value | None) -> str:
         """Where a result is, in words."""

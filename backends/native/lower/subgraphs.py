@@ -320,7 +320,8 @@ def _apart(o: OperatorLowering, write: Callable[[OperatorLowering], Sequence[Val
     if not (o.is_apart or o.is_loop_apart):
         return write(o)
     o, e = o.with_homes(), o.function.e
-    untold = [each for shape in o.shapes for each in shape if e.is_undefined(each)]
+    with o.unasked():
+        untold = [each for shape in o.shapes for each in shape if e.is_undefined(each)]
     with o.function.apart(o.subgraphs.loops > 0):
         found = write(o)
     for each in untold:

@@ -7,7 +7,7 @@ from types import CodeType
 
 from circlet.runtime.exec.frames.layout import Border, Layout
 from circlet.runtime.ir.bounds import least
-from circlet.runtime.ir.formulas import Formulas
+from circlet.runtime.ir.display.formulas import Formulas
 from circlet.runtime.ir.terms import LEAST, Assumption, Terms, fixed, has_computed, is_fixed
 
 

@@ -18,12 +18,17 @@ from circlet.backends.native.rules.rule import Rule, rule_of
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import CircletError
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import Length, Scope
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array, Quantization
 from circlet.runtime.passes.analyses.specialize import is_open_value
 from circlet.runtime.records import dataclass
+
+_NUMBERED = "length"
+"""What is in the place of open lengths, before a number."""
 
 
 class _Own(Exception):
@@ -83,6 +88,22 @@ def likeness(o: OperatorLowering) -> Hashable | None:
     except (_Own, TypeError):
         return None
     return found
+
+
+def numbered(found: Hashable, scope: Scope) -> tuple[Hashable, tuple[Terms, ...]]:
+    """A likeness with numbers for its open lengths, in the order in which they appear, and these; none where some are
+    of another scope."""
+    lengths: dict[Terms, int] = {}
+    others: list[bool] = []
+
+    def inner(each: Hashable) -> Hashable:
+        if isinstance(each, Length):
+            others.append(each.scope is not scope)
+            return _NUMBERED, lengths.setdefault(each.terms, len(lengths))
+        return tuple(map(inner, each)) if isinstance(each, tuple) else each
+
+    numbers = inner(found)
+    return numbers, () if any(others) else tuple(lengths)
 
 
 def _operator(o: OperatorLowering, members: Sequence[_Member]) -> Hashable:

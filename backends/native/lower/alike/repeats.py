@@ -3,32 +3,55 @@
 What an operator is written to hangs on what its rule is given: the operator, types and shapes of its tensors, which of
 them lie in the same memory, values of constants. All that is its *likeness*. Constants that rules promise not to look
 at are left out of it, which is what makes layers alike; what a rule makes of such a constant is made of the other one
-too.
+too. Open lengths may be others as well, as at another level of a pyramid, where all that was computed of them and asked
+of them while the function was written is the same of the others: it is given these then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
-from circlet.backends.native.emit.outlined import lasts
+from circlet.backends.native.emit.outlined import begun, lasts
 from circlet.backends.native.emit.value import Value, in_memory
-from circlet.backends.native.lower.alike.likeness import likeness
+from circlet.backends.native.lower.alike.likeness import likeness, numbered
 from circlet.backends.native.lower.alike.trace import Derivation, Trace
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import Site
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.asked import Asked
+from circlet.runtime.ir.length import is_late, is_length, made, may_differ, terms_of
+from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass, replace
 
+MOST_TRIED = 4
+"""Functions that differ in what was answered of open lengths, of which each is tried with others: a choice, as more are
+of many operators that differ."""
 Origin: TypeAlias = Callable[[OperatorLowering], ir.Value]
 """What stands for a value that a function reads of the one around it, for an operator like that it was written for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Open:
+    """What there is to know of the function of an operator for one that is alike but for open lengths."""
+
+    asked: Asked
+    """What was computed of the lengths, and asked of them."""
+    registers: Mapping[ir.Value, Terms]
+    """What it reads of the function around it that are lengths."""
+    captured: tuple[tuple[int, ir.Value], ...]
+    """All that it reads there, by the word where it is."""
+    tops: Sequence[int]
+    """Up to where it uses the arena."""
+    scratch: int
+    """How much memory each participant of a team needs for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +79,8 @@ class Written:
     """The operators that it computes, which `sites` name; see `_parts`."""
     inputs: tuple[Value | None, ...]
     """Of the operator, whose constants are told from others by where they lie, so that these must stay."""
+    open: Open | None = None
+    """None where it is for these lengths alone."""
 
 
 class Repeats:
@@ -64,34 +89,88 @@ class Repeats:
     def __init__(self, function: FunctionLowering) -> None:
         self._function = function
         self._found: dict[Hashable, list[Written]] = {}
+        self._open: dict[Hashable, list[Written]] = {}
+        """The same by what makes others like them but for open lengths."""
 
     def lowered(self, o: OperatorLowering, write: Callable[[OperatorLowering], Sequence[Value]]) -> Sequence[Value]:
         """The results of an operator: of one like it that was written before, or of what is written now."""
         alike = likeness(o) if self._function.repeats and o.is_apart else None
         if alike is None:
             return write(o)
-        found = next((each for each in self._found.get(alike, ()) if each.top in (None, self._function.top)), None)
-        return self._written(o, alike, write) if found is None else self._again(o, found)
+        top = self._function.top
+        found = next((each for each in self._found.get(alike, ()) if _fits(each, top)), None)
+        if found is not None:
+            return self._again(o, found)
+        scope = o.spec.scope
+        numbers, lengths = ((), ()) if scope is None else numbered(alike, scope)
+        if scope is None or not lengths:
+            return self._written(o, alike, None, write)
+        if is_length(top):  # of a scope of its own, in which the memory was planned
+            self._function.top = cast(int, made(scope, terms_of(top)))
+        numbers, given = (numbers, is_length(top)), (*lengths, *([terms_of(top)] if is_length(top) else ()))
+        for each in self._open.get(numbers, ())[-MOST_TRIED:]:
+            other = self._with_lengths(o, each, given) if is_length(top) or _fits(each, top) else None
+            if other is not None:
+                self._found.setdefault(alike, []).append(other)
+                return self._called(o, other, ())
+        asked, before = Asked(given), len(self._found.get(alike, ()))
+        results = self._written(o, alike, asked, write)
+        self._open.setdefault(numbers, []).extend(
+            each for each in self._found.get(alike, ())[before:] if each.open is not None)
+        return results
 
     def _again(self, o: OperatorLowering, found: Written) -> Sequence[Value]:
-        """Calls the function of an operator for one like it."""
+        """Calls the function of an operator for one like it, of the same lengths."""
+        return self._called(o, found, [(word, origin(o)) for word, origin in found.read])
+
+    def _called(self, o: OperatorLowering, found: Written, read: Sequence[tuple[int, ir.Value]]) -> Sequence[Value]:
+        """Calls the function of an operator for one like it, given what is another for that."""
         function, e = self._function, self._function.e
         function.note(o.describe())
         if found.function is not None:
-            function.call_again(found.function, found.context, [(word, origin(o)) for word, origin in found.read],
-                                found.may_fail, _moved(found, o))
+            function.call_again(found.function, found.context, read, found.may_fail, _moved(found, o))
         for each in found.callees:
             e.callers[each][e.label] = None
         if e.meter is not None:
             e.meter.again(found.called, found.cost, found.work)
         return _in_homes(o)
 
-    def _written(self, o: OperatorLowering, alike: Hashable,
+    def _with_lengths(self, o: OperatorLowering, found: Written, given: Sequence[Terms]) -> Written | None:
+        """The function of an operator with a context of an operator that has other open lengths; None where it is not
+        that of this one."""
+        function, scope, of = self._function, o.spec.scope, found.open
+        assert scope is not None, "there are open lengths"
+        assert of is not None, "it is known what was asked of them"
+        instead = of.asked.others(given)
+        if instead is None:
+            return None
+
+        def other(value: int) -> int:
+            return cast(int, made(scope, instead[terms_of(value)])) if is_length(value) else value
+
+        read: list[tuple[int, ir.Value]] = []
+        origins = dict(found.read)
+        for word, value in of.captured:
+            if value in of.registers:
+                length = cast(int, made(scope, instead[of.registers[value]]))
+                origins[word] = partial(_length, length=length)
+                read.append((word, function.e.number(length)))
+                if not is_late(length):
+                    del origins[word]
+            else:
+                read.append((word, origins[word](o) if word in origins else value))
+        function.take(list(map(other, of.tops)), 0, other(of.scratch))
+        context = found.context if found.function is None else begun(function.e, read, o.subgraphs.loops > 0)
+        return replace(found, context=context, read=tuple(origins.items()), work=other(found.work), inputs=o.inputs,
+                       top=None if found.top is None else function.top, parts=_parts(o), sites=_moved(found, o),
+                       open=None)
+
+    def _written(self, o: OperatorLowering, alike: Hashable, asked: Asked | None,
                  write: Callable[[OperatorLowering], Sequence[Value]]) -> Sequence[Value]:
         """Writes an operator, and remembers it if others can be computed by the same function."""
         function, e = self._function, self._function.e
-        top, called, (cost, work) = function.top, e.called, _spent(e)
-        with function.traced() as trace:
+        top, called, cost = function.top, e.called, _cost(e)
+        with function.traced(asked, o.spec.scope) as trace:
             results = write(o)
         outlined = trace.outlined
         parts = _parts(o)
@@ -105,9 +184,31 @@ class Repeats:
             self._found.setdefault(alike, []).append(Written(
                 outlined.function if outlined.is_called else None, outlined.context,
                 tuple((word, origin) for word, origin in read.items() if origin is not None), outlined.may_fail,
-                e.called - called, _spent(e)[0] - cost, _spent(e)[1] - work, top if trace.reserves else None,
-                tuple(name for name, users in e.callers.items() if e.label in users), trace.sites, parts, o.inputs))
+                e.called - called, _cost(e) - cost, trace.work, top if trace.tops else None,
+                tuple(name for name, users in e.callers.items() if e.label in users), trace.sites, parts, o.inputs,
+                _open(trace, outlined.captured, e.function)))
         return results
+
+
+def _fits(found: Written, top: int) -> bool:
+    """Whether a function is one for as much of the arena in use."""
+    return found.top is None or not may_differ(found.top, top)
+
+
+def _open(trace: Trace, captured: Sequence[tuple[int, ir.Value]], around: ir.Function) -> Open | None:
+    """What there is to know of a function for other open lengths; None where it cannot be for others: what it was
+    written to hangs on more than was given, or it computes lengths itself."""
+    asked, registers = trace.asked, {value: trace.lengths[value] for _, value in captured if value in trace.lengths}
+    if asked is None or not asked.is_whole or not all(map(asked.knows, (*registers.values(), *(
+            terms_of(each) for each in (*trace.tops, trace.work, trace.scratch) if is_length(each))))) or any(
+            isinstance(value, ir.Instruction) and value.function is not around for value in trace.lengths):
+        return None
+    return Open(asked, registers, tuple(captured), tuple(trace.tops), trace.scratch)
+
+
+def _length(o: OperatorLowering, length: int) -> ir.Value:
+    """A length, which may hang on what the function computes."""
+    return o.function.e.number(length)
 
 
 def _parts(o: OperatorLowering) -> tuple[int, ...]:
@@ -209,6 +310,6 @@ def _is_all_of(source: Array, known: Array) -> bool:
             and source.dtype == known.dtype and source.flags.c_contiguous and known.flags.c_contiguous)
 
 
-def _spent(e: Emitter) -> tuple[int, int]:
-    """What the function has cost so far, and the work of its loops."""
-    return (0, 0) if e.meter is None else (e.meter.pending, e.meter.work)
+def _cost(e: Emitter) -> int:
+    """What the function has cost so far."""
+    return 0 if e.meter is None else e.meter.pending

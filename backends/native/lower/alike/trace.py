@@ -9,6 +9,8 @@ from llvmlite import ir
 from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.parts import Site
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.asked import Asked
+from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass, field
 
@@ -30,17 +32,25 @@ class Trace:
         outlined: the function that the operator became, if it became one.
         is_alone: whether nothing came of it but code, arrays that never change, and places that can fail.
         sites: these places.
-        reserves: whether some of it is memory of the arena.
         derivations: what the arrays at some addresses were made of.
         made: what the arrays at others were made of, and how.
+        asked: what was computed of open lengths, and asked of them; None where that is not noted.
+        lengths: what open lengths some registers hold.
+        tops: up to where the arena was used.
+        work: what its loops take.
+        scratch: how much memory each participant of a team needs.
     """
 
     outlined: Outlined | None = None
     is_alone: bool = True
-    reserves: bool = False
     sites: Sequence[Site] = ()
     derivations: dict[ir.Value, Derivation] = field(default_factory=dict)
     made: dict[ir.Value, tuple[Call, Callable[[Call], Array]]] = field(default_factory=dict)
+    asked: Asked | None = None
+    lengths: dict[ir.Value, Terms] = field(default_factory=dict)
+    tops: list[int] = field(default_factory=list)
+    work: int = 0
+    scratch: int = 0
     _made: dict[int, tuple[Array, Derivation]] = field(default_factory=dict)
 
     def derived(self, found: Array, source: Array, use: Hashable, make: Callable[[Array], Array]) -> None:
