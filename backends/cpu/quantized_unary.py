@@ -226,11 +226,17 @@ def _hard_swish(node: Node[ops.HardSwish], x: Int64s) -> Int64s:
     if gate_shift > 0:
         gate = _saturated(_product(_saturated(fine << gate_shift - 1), to_gate) << 1)
     else:
-        gate = shift_right(_product(fine, to_gate), -gate_shift)
+        gate = _short_shift(_product(fine, to_gate), -gate_shift)
     product = ((gate + (1 << 15)) >> 1) * _product(fine, to_output)
     high = _saturated(np.sign(product) * (np.abs(product) >> 15))
-    stored: Int64s = shift_right(high, -output_shift) + target.zero_point
-    return stored
+    return _short_shift(high, -output_shift) + target.zero_point
+
+
+def _short_shift(x: Int64s, bits: int) -> Int64s:
+    """Of int16: x / 2^bits, to the nearest. From 16 bits on LiteRT's mask of them is -1, which leaves 1 of what is not
+    negative and -1 of what is."""
+    shifted: Int64s = shift_right(x, bits) if bits < 16 else np.where(x < 0, -1, 1)
+    return shifted
 
 
 def _short_multiplier(real: np.float32) -> tuple[int, int]:

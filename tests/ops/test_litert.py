@@ -121,6 +121,8 @@ UNARY = [
         (unary.LeakyRelu(-0.5), I16, q(0.001), q(0.0011), None), (unary.Gelu(), I8, q(0.05, -10), q(0.04, -100), None),
         (unary.Gelu(True), I8, q(0.05, -10), q(0.04, -100), None),
         (unary.HardSwish(), I8, q(0.06, -10), q(0.04, -100), None),
+        (unary.HardSwish(), I8, q(7.5e-9, 14), q(1.2e-8, 4), None),
+        (unary.HardSwish(), I8, q(2e-7, 3), q(3e-7, 4), None),
         (unary.HardSwish(), U8, q(0.06, 127), q(0.04, 10), None))),
 ]
 CONVERTED = [
