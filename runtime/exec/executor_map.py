@@ -183,8 +183,8 @@ class ExecutorMap:
         general = spec.general
         if general is None or not general.spec.is_static or run.observer.observation not in _OPEN:
             return None
-        if uses_objects(spec.subgraph):
-            return None  # Python's objects lie in no bytes
+        if not spec.subgraph.operators or uses_objects(spec.subgraph):
+            return None  # nothing is computed; Python's objects lie in no bytes
         if general.scope.capacities and not is_whole_run and not self._is_repeatable(spec.index):
             return None
         inputs = range(0 if general.scope.capacities else len(spec.subgraph.inputs))

@@ -212,8 +212,9 @@ def test_variable_tensors_are_kept_by_models_that_are_not_read(monkeypatch: pyte
             forbid_reading(monkeypatch)
 
 
-def test_new_lengths_take_the_frame_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[OpenFrame]:
+    """The frames for any lengths that are made from now on."""
+    made: list[OpenFrame] = []
 
     class Counted(OpenFrame):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -221,10 +222,28 @@ def test_new_lengths_take_the_frame_that_there_is(monkeypatch: pytest.MonkeyPatc
             super().__init__(*args, **kwargs)
 
     monkeypatch.setattr(executor_map, "OpenFrame", Counted)
+    return made
+
+
+def test_new_lengths_take_the_frame_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _counted(monkeypatch)
     interpreter = Interpreter(model_content=overwriting())
     for each in lengths(5, 3, 8, 3, 200, 5):
         called(interpreter, each)
     assert len(made) == 1
+
+
+def test_models_without_operators_have_no_frame_for_any_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    constant = np.arange(3, dtype=np.float32)
+    main.output(main.input("x", DType.FLOAT32, (-1, -1)), main.constant(constant))
+    made, session, random = _counted(monkeypatch), circlet.Session(builder.build(), "native"), np.random.default_rng(3)
+    for shape in ((2, 3), (1, 1), (5, 7), (0, 4)):
+        given = random.random(shape, np.float32)
+        for found, wanted in zip(session.run([given]).values(), (given, constant), strict=True):
+            np.testing.assert_array_equal(found, wanted, strict=True)
+    assert not made
 
 
 def test_shapes_of_other_tensors_are_those_of_the_present_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
