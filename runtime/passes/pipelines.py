@@ -40,7 +40,7 @@ PROPAGATE_LAYOUT = _pass("propagate_layout", renumbers=True)
 EXPAND_SPARSE = _pass("expand_sparse", "DENSIFY", module="constants.expand_sparse")
 UNPACK_FILTERS = _pass("unpack_filters", "CONV_2D DEPTHWISE_CONV_2D EMBEDDING_LOOKUP FULLY_CONNECTED",
                        reads=(DType.INT2, DType.INT4), module="constants.unpack_filters")
-COLLECT_LISTS = _pass("collect_lists", "LOOP", "SEQUENCE_CONCAT")
+COLLECT_LISTS = _pass("collect_lists", "LOOP", "SEQUENCE_CONCAT", module="lists.collect_lists")
 LOWER_LOOPS = _pass("lower_loops", "LOOP")
 SIMPLIFY_IDENTITIES = _pass("simplify_identities", "CAST STRIDED_SLICE")
 PICK_ELEMENTS = _pass("pick_elements", "STRIDED_SLICE", "SQUEEZE")
@@ -53,6 +53,7 @@ UPDATE_VARIABLES = _pass("update_variables", "READ_VARIABLE", "ASSIGN_VARIABLE",
                          "SCATTER_SLICES")
 ELIMINATE_DEAD = _pass("eliminate_dead")
 THREAD_BRANCHES = _pass("thread_branches", "IF", module="branches.thread_branches")
+SEPARATE_LISTS = _pass("separate_lists", "SEQUENCE_CONSTRUCT", module="lists.separate_lists")
 LIFT_VARIABLES = _pass("lift_variables", "READ_VARIABLE")
 ABSORB_PADDING = _pass("absorb_padding", "PAD PADV2", "DEPTHWISE_CONV_2D MAX_POOL_2D")
 ABSORB_TRANSPOSITION = _pass("absorb_transposition", "TRANSPOSE", "BATCH_MATMUL")
@@ -75,9 +76,9 @@ def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int], bool]) -> 
         stays: whether a loop that grows is best left as it is; see `pad_growth`.
     """
     pad_growth = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE", given=(stays,))
-    spread_lists = _pass("spread_lists", "SEQUENCE_INSERT SEQUENCE_SPLIT", given=(stays,))
+    spread_lists = _pass("spread_lists", "SEQUENCE_INSERT SEQUENCE_SPLIT", module="lists.spread_lists", given=(stays,))
     return Pipeline("compiled", (
-        *INTERPRETED.passes, THREAD_BRANCHES, LIFT_VARIABLES, spread_lists, pad_growth, ABSORB_PADDING,
+        *INTERPRETED.passes, THREAD_BRANCHES, LIFT_VARIABLES, SEPARATE_LISTS, spread_lists, pad_growth, ABSORB_PADDING,
         ABSORB_TRANSPOSITION, FUSE_SILU, fuse_operators))
 
 

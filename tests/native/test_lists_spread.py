@@ -16,7 +16,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import StablehloCase
 from circlet.runtime.ops.sequence import SequenceConcat, SequenceConstruct
 from circlet.runtime.passes.pipelines import INTERPRETED
-from circlet.runtime.passes.transforms.spread_lists import spread_lists
+from circlet.runtime.passes.transforms.lists.spread_lists import spread_lists
 from tests.native.test_lengths import floats
 from tests.needs import NATIVE
 

@@ -37,6 +37,7 @@ from tests.passes.test_divide_down import model as quotients
 from tests.passes.test_fuse_row_updates import model as row_update
 from tests.passes.test_pick_elements import picking
 from tests.passes.test_place_slices import placing
+from tests.passes.test_separate_lists import SEPARATED
 from tests.passes.test_thread_branches import DECIDED
 
 F32, LIST = DType.FLOAT32, DType.VARIANT
@@ -160,6 +161,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "expand_sparse": lambda: _main(_sparse),
     "unpack_filters": lambda: _main(_packed),
     "eliminate_dead": lambda: _main(_unused),
+    "separate_lists": lambda: SEPARATED["rotated"],
     "spread_lists": lambda: _main(_cut),
     "thread_branches": lambda: DECIDED["nested"][0],
     "lift_variables": lambda: appending(is_computed=True),

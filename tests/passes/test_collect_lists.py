@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.passes.transforms.collect_lists import collect_lists
+from circlet.runtime.passes.transforms.lists.collect_lists import collect_lists
 from tests.needs import NATIVE
 
 pytest.importorskip("onnx")

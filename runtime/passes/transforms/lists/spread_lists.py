@@ -11,12 +11,11 @@ else is done with it, or a subgraph that it goes to is invoked from several plac
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
-from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import Branch, CallSubgraph, If, Invoke, PreTestedLoop
@@ -33,10 +32,9 @@ from circlet.runtime.ops.sequence import (
 )
 from circlet.runtime.ops.shape import Alias
 from circlet.runtime.passes.transforms.eliminate_dead import SKIP
+from circlet.runtime.passes.transforms.lists.places import Place, reached, redirected, same_values
 from circlet.runtime.records import replace
 
-_Place: TypeAlias = tuple[int, int]
-"""A subgraph and one of its tensors."""
 Stays: TypeAlias = "Callable[[Model, int, int], bool]"
 """Whether an operator of a subgraph becomes code with all that it invokes."""
 
@@ -52,26 +50,15 @@ def spread_lists(model: Model, is_code: Stays = lambda model, index, number: Tru
     called = {callee for graph in changed.subgraphs for each in graph.operators for callee in each.op.callees()}
     begins = ((index, number) for index, graph in enumerate(changed.subgraphs) if index not in called
               for number, each in enumerate(graph.operators)
-              if not spreading.changed.keys().isdisjoint(_reached(changed, each)))
+              if not spreading.changed.keys().isdisjoint(reached(changed, each)))
     return changed if all(is_code(changed, *each) for each in begins) else model
-
-
-def _reached(model: Model, operator: Operator) -> set[int]:
-    """The subgraphs that an operator invokes, and those that these do."""
-    found, left = set[int](), [*operator.op.callees()]
-    while left:
-        index = left.pop()
-        if index not in found:
-            found.add(index)
-            left += (callee for each in model.subgraphs[index].operators for callee in each.op.callees())
-    return found
 
 
 @dataclass
 class _Web:
     """One sequence under all names that it has."""
 
-    places: set[_Place]
+    places: set[Place]
     uses: list[tuple[int, Operator]] = field(default_factory=list)
     """The subgraphs and operators that make and read it, but for those that it only goes through."""
     is_right: bool = True
@@ -90,7 +77,7 @@ def _webs(model: Model) -> list[_Web]:
     """The sequences of what runs reach of a model, of which those that can be tensors are marked."""
     begins = {0, *(each.subgraph for each in model.signatures)}
     used = begins | {each for index in begins for operator in model.subgraphs[index].operators
-                     for each in _reached(model, operator)}
+                     for each in reached(model, operator)}
     operators = [(index, each) for index in used for each in model.subgraphs[index].operators]
     called = Counter(callee for _, each in operators for callee in each.op.callees())
     found = {(index, number): _Web({(index, number)}) for index in used
@@ -113,27 +100,14 @@ def _webs(model: Model) -> list[_Web]:
     return webs
 
 
-def _same(model: Model, index: int, operator: Operator) -> Iterator[tuple[_Place, _Place]]:
-    """The values that are one by an operator, or by which a loop goes on."""
-    op = operator.op
-
-    def paired(inside: int, tensors: Sequence[int], outside: Sequence[int]) -> Iterator[tuple[_Place, _Place]]:
-        return (((inside, one), (index, other)) for one, other in zip(tensors, outside, strict=False)
-                if other != ABSENT)
-
-    if isinstance(op, (Alias, SequenceInsert)):
-        yield from paired(index, operator.outputs, operator.inputs[:1])
-    elif isinstance(op, (Branch, Invoke, PreTestedLoop)):
-        for callee in op.callees():
-            inner = model.subgraphs[callee]
-            yield from paired(callee, inner.inputs, operator.inputs[isinstance(op, Branch):])
-            if not isinstance(op, PreTestedLoop) or callee == op.body_subgraph_index:
-                yield from paired(callee, inner.outputs, operator.outputs)
-        if isinstance(op, PreTestedLoop):
-            yield from paired(index, operator.inputs, operator.outputs)
+def _same(model: Model, index: int, operator: Operator) -> Iterator[tuple[Place, Place]]:
+    """The values that are one by an operator, or by which a loop goes on; a sequence with one more element is."""
+    if isinstance(operator.op, SequenceInsert):
+        yield (index, operator.outputs[0]), (index, operator.inputs[0])
+    yield from same_values(model, index, operator)
 
 
-def _join(found: dict[_Place, _Web], one: _Place, other: _Place) -> None:
+def _join(found: dict[Place, _Web], one: Place, other: Place) -> None:
     """Makes one of two sequences, if they are such."""
     left, right = found.get(one), found.get(other)
     if left is None or right is None:
@@ -189,10 +163,10 @@ def _cut(model: Model, web: _Web, index: int, cut: Operator) -> bool:
     return 0 <= web.axis < rank and (op.keep_axis or is_each)
 
 
-def _described(model: Model, place: _Place) -> Tensor | None:
+def _described(model: Model, place: Place) -> Tensor | None:
     """What an element is declared to be, here or where it goes, or as what loops carry it; None where nobody says how
     many axes it has."""
-    around: dict[_Place, list[_Place]] = defaultdict(list)
+    around: dict[Place, list[Place]] = defaultdict(list)
     for index, graph in enumerate(model.subgraphs):
         for operator in graph.operators:
             for one, other in _same(model, index, operator):
@@ -353,7 +327,7 @@ class _Graph:
         first = int(isinstance(op, Branch))
         behind = [self._ends[operator.inputs[first + position]]
                   for position in self._spreading.with_ends(op.callees()[-1])]
-        inputs, outputs, changed = [*map(self._taken, operator.inputs), *behind], [*operator.outputs], _redirected(
+        inputs, outputs, changed = [*map(self._taken, operator.inputs), *behind], [*operator.outputs], redirected(
             op, numbers)
         if isinstance(changed, PreTestedLoop):
             inputs = [self._begun(k, inputs, changed.body_subgraph_index) for k in range(len(inputs))]
@@ -377,18 +351,6 @@ class _Graph:
         changed = replace(loop, body_subgraph_index=body, invariants=(
             *loop.invariants, *range(count, count + len(behind))))
         return replace(operator, op=replace(op, loop=changed), inputs=(*inputs[:at], *ends, *inputs[at:]))
-
-
-def _redirected(op: Op, numbers: Mapping[int, int]) -> Op:
-    """An operator that invokes other subgraphs."""
-    if isinstance(op, PreTestedLoop):
-        return replace(op, cond_subgraph_index=numbers.get(op.cond_subgraph_index, op.cond_subgraph_index),
-                       body_subgraph_index=numbers.get(op.body_subgraph_index, op.body_subgraph_index))
-    if isinstance(op, If):
-        return replace(op, then_subgraph_index=numbers.get(op.then_subgraph_index, op.then_subgraph_index),
-                       else_subgraph_index=numbers.get(op.else_subgraph_index, op.else_subgraph_index))
-    assert isinstance(op, CallSubgraph), f"{op.title} takes no sequence"
-    return replace(op, subgraph=numbers.get(op.subgraph, op.subgraph))
 
 
 def _declared(tensor: Tensor, web: _Web) -> Tensor:

@@ -1,0 +1,1 @@
+"""Sequences, which are objects of Python, as tensors."""
