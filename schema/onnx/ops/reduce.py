@@ -32,6 +32,12 @@ def _axes(node: Node) -> Value | None:
     return node.constant(np.arange(node.rank(), dtype=np.int64))
 
 
+def _is_whole(node: Node) -> bool:
+    """Whether a reduction has no axes in its result, however many the input has."""
+    named = node.integers("axes", ()) or node.get(1) is not None or node.integer("noop_with_empty_axes", 0)
+    return not named and not node.integer("keepdims", 1)
+
+
 def _all_if_none(node: Node, axes: Value) -> Value:
     """Axes of unknown number, or all where there are none."""
     graph, zero = node.graph, node.constant(np.int64(0))
@@ -43,7 +49,10 @@ def _all_if_none(node: Node, axes: Value) -> Value:
 
 def _reduced(node: Node, op: type[reduce.Reduction], x: Value | None = None) -> Value:
     """A reduction of the first input, or of something computed from it."""
-    source, axes = node[0] if x is None else x, _axes(node)
+    source = node[0] if x is None else x
+    if source.rank is None and _is_whole(node):
+        return node.apply(op(), c.reshape(node.graph, source, [-1]), node.constant(np.array([0], np.int64)))
+    axes = _axes(node)
     if axes is None:
         return node.copy(source)
     return node.apply(op(bool(node.integer("keepdims", 1))), source, axes)

@@ -31,6 +31,10 @@ ANY_RANK = """g (bool c, float[n] a, int64[m] pads) => (float[k] y) {
     x = If(c) <then_branch = t () => (p) { p = Identity(a) }, else_branch = e () => (q) { q = Unsqueeze(a, first) }>
     y = Pad(x, pads, five) }"""
 """x is a or, if c is not so, the row of it."""
+ADDED_UP = """g (bool c, float[n] a) => (float y, float z, float s) {
+    first = Constant<value = int64[1] {0}>()
+    x = If(c) <then_branch = t () => (p) { p = Identity(a) }, else_branch = e () => (q) { q = Unsqueeze(a, first) }>
+    y = ReduceSum<keepdims = 0>(x) z = ReduceMax<keepdims = 0>(x) s = ReduceSumSquare<keepdims = 0>(x) }"""
 BOUNDS = """g (bool c, float[n] a, float[m] b) => (float[k] y) {
     zero = Constant<value = int64 {0}>() one = Constant<value = int64[1] {1}>()
     two = Constant<value = int64[2] {2, 2}>()
@@ -56,6 +60,10 @@ CASES = [
          {"c": False, **TWO}, [f32([[1, 2]])]),
     Case("the-other-branch-would-fail", choosing("p = Neg(a)", "q = MatMul(a, b)"),
          {"c": True, "a": f32(1, 2), "b": f32([3])}, [f32(-1, -2)]),
+    *(Case(f"other-ranks-added-up-{c}", ADDED_UP, {"c": c, "a": f32(1, 2, 4)}, [f32(7).reshape(()), f32(4).reshape(()),
+                                                                                f32(21).reshape(())])
+      for c in (False, True)),
+    Case("nothing-added-up", ADDED_UP, {"c": False, "a": f32()}, [np.float32(0), np.float32(-np.inf), np.float32(0)]),
     Case("other-ranks-padded", ANY_RANK, {"c": False, "a": f32(1, 2), "pads": i64(0, 1, 1, 0)},
          [f32([[5, 1, 2], [5, 5, 5]])]),
     Case("other-ranks-cut", ANY_RANK, {"c": True, "a": f32(1, 2, 3), "pads": i64(-2, 1)}, [f32(3, 5)]),
