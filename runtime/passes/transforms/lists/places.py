@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from circlet.runtime.ir.model import ABSENT, Model, Operator
 from circlet.runtime.ir.op import Op
@@ -13,6 +13,18 @@ from circlet.runtime.records import replace
 
 Place: TypeAlias = tuple[int, int]
 """A subgraph and one of its tensors."""
+T = TypeVar("T", bound=Hashable)
+"""What lies next to others."""
+
+
+def connected(near: Mapping[T, Iterable[T]], begin: T) -> set[T]:
+    """What lies next to something, with all that lies next to that."""
+    found, left = {begin}, [begin]
+    while left:
+        new = {*near.get(left.pop(), ())} - found
+        found |= new
+        left += new
+    return found
 
 
 def reached(model: Model, operator: Operator) -> set[int]:

@@ -29,7 +29,7 @@ from circlet.runtime.ops.sequence import (
 )
 from circlet.runtime.ops.shape import Alias
 from circlet.runtime.passes.transforms.eliminate_dead import SKIP
-from circlet.runtime.passes.transforms.lists.places import Place, reached, redirected, same_values
+from circlet.runtime.passes.transforms.lists.places import Place, connected, reached, redirected, same_values
 from circlet.runtime.records import dataclass, replace
 
 MOST = 1024
@@ -177,12 +177,8 @@ class _Elements:
     def declared(self, place: Place, number: int) -> Tensor | None:
         """What an element is declared to be wherever it is; None where nobody says how many axes it has, or that is not
         one number."""
-        found, left = {(place, number)}, [(place, number)]
-        while left:
-            new = {each for each in self._same[left.pop()] if each not in found}
-            found |= new
-            left += new
-        tensors = [each for key in sorted(found) for each in self._tensors[key]]
+        same = connected(self._same, (place, number))
+        tensors = [each for key in sorted(same) for each in self._tensors.get(key, ())]
         shapes = [each.declared for each in tensors if each.declared is not None]
         if not shapes or len({len(each) for each in shapes}) != 1 or len({each.dtype for each in tensors}) != 1 \
                 or tensors[0].dtype is DType.VARIANT:
@@ -213,21 +209,12 @@ def _families(model: Model) -> Iterator[_Family]:
                 near[other].add(one)
     called = Counter(callee for _, each in operators for callee in each.op.callees())
     while near:
-        family = _reached(near, next(iter(near)))
+        family = connected(near, next(iter(near)))
         near = {place: others for place, others in near.items() if place not in family}
         if all(called[index] == 1 for index, tensor in family
                if tensor in {*model.subgraphs[index].inputs, *model.subgraphs[index].outputs}):
             known = {(index, id(each)): (index, each) for place in sorted(family) for index, each in uses[place]}
             yield _Family(frozenset(family), tuple(known.values()))
-
-
-def _reached(near: Mapping[Place, set[Place]], begin: Place) -> set[Place]:
-    found, left = {begin}, [begin]
-    while left:
-        new = near[left.pop()] - found
-        found |= new
-        left += new
-    return found
 
 
 class _Separated:

@@ -32,7 +32,7 @@ from circlet.runtime.ops.sequence import (
 )
 from circlet.runtime.ops.shape import Alias
 from circlet.runtime.passes.transforms.eliminate_dead import SKIP
-from circlet.runtime.passes.transforms.lists.places import Place, reached, redirected, same_values
+from circlet.runtime.passes.transforms.lists.places import Place, connected, reached, redirected, same_values
 from circlet.runtime.records import replace
 
 Stays: TypeAlias = "Callable[[Model, int, int], bool]"
@@ -172,12 +172,8 @@ def _described(model: Model, place: Place) -> Tensor | None:
             for one, other in _same(model, index, operator):
                 around[one].append(other)
                 around[other].append(one)
-    found, left = {place}, [place]
-    while left:
-        new = {each for each in around[left.pop()] if each not in found}
-        found |= new
-        left += new
-    tensors = [model.subgraphs[index].tensors[tensor] for index, tensor in (place, *sorted(found))]
+    found = (place, *sorted(connected(around, place)))
+    tensors = [model.subgraphs[index].tensors[tensor] for index, tensor in found]
     return next((each for each in tensors if each.declared is not None), None)
 
 
