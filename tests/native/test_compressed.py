@@ -94,7 +94,7 @@ CASES = {
     "zero points between integers": Weights(0, 16, 0.3, zero=0.5, group=48),
     "int4": Weights(-8, 8, 0.15),
     "uint4 in groups": Weights(0, 16, 0.2, zero=0, group=48),
-    "integers as floats": Weights(0, 16, 0.22, zero=0, group=24, dtype=DType.FLOAT32),
+    "integers as floats": Weights(0, 16, 0.23, zero=0, group=24, dtype=DType.FLOAT32),
     "columns side by side": Weights(0, 256, 0.27, zero=0, is_transposed=False, dtype=DType.UINT8),
     "groups side by side": Weights(-8, 8, 0.2, group=48, is_transposed=False),
     "small groups": Weights(-8, 8, 1.0, group=8),
@@ -126,11 +126,11 @@ def kept(session: circlet.Session) -> int:
 
 
 @pytest.mark.parametrize("weights", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("rows", [(1,), (4,), (5,), (-1, 1, 3, 7, 40)], ids=str)
+@pytest.mark.parametrize("rows", [(1,), (4,), (5,), (-1, 1, 3, 7, 9, 13, 25, 40)], ids=str)
 def test_results_have_the_bits_of_the_weights(weights: Weights, rows: tuple[int, ...]) -> None:
     """Integers are kept where few rows, or an open number of them, are multiplied."""
     one, other = (circlet.Session(layers(weights, made, rows[0]), "native") for made in (weights.made, weights.known))
-    for count in rows[-4:] if rows[0] < 0 else rows:
+    for count in rows[1:] if rows[0] < 0 else rows:
         x = np.random.default_rng(count).standard_normal((count, DEPTH)).astype(np.float32)
         (found,), (wanted,) = (each.invoke(0, [x]) for each in (one, other))
         np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))

@@ -123,8 +123,8 @@ class _Nest:
 
     def _tiles(self, group: Group, panel: ir.Value, first: ir.Value, count: ir.Value | int, chunk: _Chunk) -> None:
         """The tiles of a block. Of a panel that is kept otherwise than as words, the first one may leave these to the
-        others."""
-        e, right = self._e, self._right
+        others, if it is of the largest size."""
+        e, right, split = self._e, self._right, self._plan.split
         if right.words is None:
             with rolled(e, count) as k:
                 self._tile(group, panel, right, first, k, chunk)
@@ -132,8 +132,20 @@ class _Nest:
         begin, step = e.builder.mul(chunk.first, e.number(self._words)), self._plan.panel * WORD
         words = Panels(self._at(right.words, e.builder.neg(begin), step), 0, step, is_near=True)
         self._tile(group, panel, right, first, e.number(0), chunk)
-        with rolled(e, e.builder.sub(e.register(count), e.number(1))) as k:
-            self._tile(group, panel, words, first, e.builder.add(k, e.number(1)), chunk)
+
+        def tile_others(given: Panels) -> None:
+            with rolled(e, e.builder.sub(e.register(count), e.number(1))) as k:
+                self._tile(group, panel, given, first, e.builder.add(k, e.number(1)), chunk)
+
+        if not split.sooner:
+            tile_others(words)
+            return
+        leaves_words = e.builder.icmp_signed("==", self._tile_rows(first), e.number(split.size))
+        with e.builder.if_else(leaves_words, likely=True) as (then, otherwise):
+            with then:
+                tile_others(words)
+            with otherwise:
+                tile_others(right)
 
     @property
     def _groups(self) -> Sequence[Group]:
