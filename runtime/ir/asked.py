@@ -3,16 +3,13 @@ which everything is the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.terms import Terms, is_fixed
 from circlet.runtime.records import dataclass
 
-T = TypeVar("T")
-"""What answers a question."""
 TermsT = TypeVar("TermsT", bound="Terms | None")
 """What follows from terms."""
 
@@ -43,7 +40,7 @@ class Asked:
     def derive(self, how: Callable[..., TermsT], terms: tuple[Terms, ...], found: TermsT) -> None:
         """Notes what follows from terms."""
         if found is None:
-            self.ask(_Step(how, terms), None)
+            self.ask(how, terms, (), None)
             return
         step = _Step(how, terms)
         if step not in self._derived:
@@ -52,8 +49,10 @@ class Asked:
             self._derived[step] = found
             self._steps.append((step, True))
 
-    def ask(self, step: _Step, answer: object) -> None:
+    def ask(self, how: Callable[..., object], terms: tuple[Terms, ...], more: tuple[Hashable, ...],
+            answer: object) -> None:
         """Notes the answer to a question, which may be another one later."""
+        step = _Step(how, terms, more)
         if step not in self._answers:
             self._expect(step.terms)
             self._answers[step] = answer
@@ -106,37 +105,3 @@ class _Instead:
         if is_fixed(one) or is_fixed(other):
             return one == other
         return self.known.setdefault(one, other) == other and self._back.setdefault(other, one) == one
-
-
-class Asking:
-    """Computes of terms, and asks of them; keeps what that was, where somebody wants to know."""
-
-    def __init__(self) -> None:
-        self._asked: Asked | None = None
-
-    def derive(self, how: Callable[..., TermsT], *terms: Terms) -> TermsT:
-        """What follows from terms, which is a function of them alone."""
-        found = how(*terms)
-        if self._asked is not None:
-            self._asked.derive(how, terms, found)
-        return found
-
-    def ask(self, how: Callable[..., T], terms: Terms, *more: Hashable) -> T:
-        """The answer to a question about terms, given what it takes besides."""
-        asked = self._asked
-        if asked is None:
-            return how(terms, *more)
-        is_whole, asked.is_whole = asked.is_whole, False  # without an answer
-        answer = how(terms, *more)
-        asked.is_whole = is_whole
-        asked.ask(_Step(how, (terms,), more), answer)
-        return answer
-
-    @contextmanager
-    def asking(self, asked: Asked | None) -> Iterator[None]:
-        """Notes what is asked inside; or nothing, by `None`."""
-        before, self._asked = self._asked, asked
-        try:
-            yield
-        finally:
-            self._asked = before

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
-from circlet.runtime.ir.asked import Asking
 from circlet.runtime.ir.bounds import bound_of, bounds, certain_of, compared, least, maximum_of, simple_quotient
 from circlet.runtime.ir.op import Unknown
-from circlet.runtime.ir.premises import NO_PREMISES, Premises, Promised, Turns
+from circlet.runtime.ir.premises import NO_PREMISES, Asking, Premises, Promised, Turns
 from circlet.runtime.ir.terms import (
     LEAST,
     MOST_ROOM,

@@ -1,14 +1,24 @@
 """What is taken for granted of lengths and of numbers that only a run tells, where that tells more of a model, and of
-which lengths it cannot be, as loops go on to change them."""
+which lengths it cannot be, as loops go on to change them; who asks of lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import product
 from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
 
 from circlet.runtime.ir.terms import Assumption, Terms, hangs_on
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.runtime.ir.asked import Asked
+
+T = TypeVar("T")
+"""What answers a question."""
+TermsT = TypeVar("TermsT", bound="Terms | None")
+"""What follows from terms."""
 
 OTHERS = (2, 3)
 """Lengths instead of 0 and 1 for which a question is asked as well."""
@@ -120,3 +130,37 @@ class Turns:
     def go_on(self, terms: Terms) -> bool:
         """Whether terms hang on lengths of loops that are not over."""
         return any(hangs_on(terms, each) for each in self._begins if each not in self._over)
+
+
+class Asking:
+    """Computes of terms, and asks of them; keeps what that was, where somebody wants to know."""
+
+    def __init__(self) -> None:
+        self._asked: Asked | None = None
+
+    def derive(self, how: Callable[..., TermsT], *terms: Terms) -> TermsT:
+        """What follows from terms, which is a function of them alone."""
+        found = how(*terms)
+        if self._asked is not None:
+            self._asked.derive(how, terms, found)
+        return found
+
+    def ask(self, how: Callable[..., T], terms: Terms, *more: Hashable) -> T:
+        """The answer to a question about terms, given what it takes besides."""
+        asked = self._asked
+        if asked is None:
+            return how(terms, *more)
+        is_whole, asked.is_whole = asked.is_whole, False  # without an answer
+        answer = how(terms, *more)
+        asked.is_whole = is_whole
+        asked.ask(how, (terms,), more, answer)
+        return answer
+
+    @contextmanager
+    def asking(self, asked: Asked | None) -> Iterator[None]:
+        """Notes what is asked inside; or nothing, by `None`."""
+        before, self._asked = self._asked, asked
+        try:
+            yield
+        finally:
+            self._asked = before
