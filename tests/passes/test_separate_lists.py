@@ -96,6 +96,12 @@ def placed(b: ModelBuilder, s: SubgraphBuilder, k: Value, items: Value, row: Val
     return listed(s, SequenceInsert(), listed(s, SequenceErase(), items), row, k)
 
 
+def unranked(b: ModelBuilder, s: SubgraphBuilder, k: Value, items: Value, row: Value) -> Value:
+    """Nobody says how many axes the last element has after a turn."""
+    some = s.op(Alias(), row, outputs=[Tensor("some", F32, (), has_rank=False)])[0]
+    return listed(s, SequenceInsert(), listed(s, SequenceErase(), items), some)
+
+
 def joined(s: SubgraphBuilder, items: Value) -> Value:
     return s.op(SequenceConcat(0), items, outputs=[ROWS])[0]
 
@@ -182,8 +188,8 @@ def test_they_are_native(name: str) -> None:
 
 
 @pytest.mark.parametrize("model", [
-    looped(lengthened), looped(placed), looped(rotated, whole), looped(rotated, calls=2)], ids=[
-    "longer", "at_no_constant", "returned", "called_twice"])
+    looped(lengthened), looped(placed), looped(rotated, whole), looped(rotated, calls=2),
+    looped(unranked)], ids=["longer", "at_no_constant", "returned", "called_twice", "of_any_rank"])
 def test_others_stay(model: Model) -> None:
     assert separate_lists(model) is model
 

@@ -101,8 +101,9 @@ class _Family:
         graph, op = model.subgraphs[index], operator.op
         if isinstance(op, SequenceAt):
             at = _position(graph, operator, 1, lengths[index, operator.inputs[0]])
-            if at is not None:
-                elements.add((index, operator.inputs[0]), at, graph.tensors[operator.outputs[0]])
+            read = graph.tensors[operator.outputs[0]]
+            if at is not None and read.declared is not None:
+                elements.add((index, operator.inputs[0]), at, read)
             return at is not None
         if isinstance(op, SequenceConcat):
             return lengths[index, operator.inputs[0]] > 0
@@ -175,12 +176,12 @@ class _Elements:
         self._same[other, second].append((one, first))
 
     def declared(self, place: Place, number: int) -> Tensor | None:
-        """What an element is declared to be wherever it is; None where nobody says how many axes it has, or that is not
-        one number."""
+        """What an element is declared to be wherever it is; None where nobody says how many axes it has somewhere, or
+        that is not one number."""
         same = connected(self._same, (place, number))
         tensors = [each for key in sorted(same) for each in self._tensors.get(key, ())]
         shapes = [each.declared for each in tensors if each.declared is not None]
-        if not shapes or len({len(each) for each in shapes}) != 1 or len({each.dtype for each in tensors}) != 1 \
+        if len(shapes) != len(tensors) or len({(len(each.signature), each.dtype) for each in tensors}) != 1 \
                 or tensors[0].dtype is DType.VARIANT:
             return None
         sizes = tuple(axis[0] if len({*axis}) == 1 else -1 for axis in zip(*shapes, strict=True))
