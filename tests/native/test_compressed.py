@@ -11,6 +11,7 @@ import pytest
 import circlet
 from circlet.backends.native.backend import NativeBackend
 from circlet.backends.native.check.watched import VARIABLE
+from circlet.backends.native.load.llvm import host
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
@@ -94,7 +95,7 @@ CASES = {
     "zero points between integers": Weights(0, 16, 0.3, zero=0.5, group=48),
     "int4": Weights(-8, 8, 0.15),
     "uint4 in groups": Weights(0, 16, 0.2, zero=0, group=48),
-    "integers as floats": Weights(0, 16, 0.23, zero=0, group=24, dtype=DType.FLOAT32),
+    "integers as floats": Weights(0, 16, 0.22, zero=0, group=24, dtype=DType.FLOAT32),
     "columns side by side": Weights(0, 256, 0.27, zero=0, is_transposed=False, dtype=DType.UINT8),
     "groups side by side": Weights(-8, 8, 0.2, group=48, is_transposed=False),
     "small groups": Weights(-8, 8, 1.0, group=8),
@@ -125,6 +126,12 @@ def kept(session: circlet.Session) -> int:
     return sum(each.constants.nbytes for each in backend._functions.values() if each is not None)
 
 
+def alone(weights: Weights, rows: tuple[int, ...]) -> float:
+    """What a vector of four bits takes that shares its bytes with no other: with 16 registers a panel for one row has
+    seven vectors."""
+    return 0.125 / 7 if rows == (1,) and weights.high - weights.low == 16 and host().vector_registers == 16 else 0
+
+
 @pytest.mark.parametrize("weights", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("rows", [(1,), (4,), (5,), (-1, 1, 3, 7, 9, 13, 25, 40)], ids=str)
 def test_results_have_the_bits_of_the_weights(weights: Weights, rows: tuple[int, ...]) -> None:
@@ -135,7 +142,7 @@ def test_results_have_the_bits_of_the_weights(weights: Weights, rows: tuple[int,
         (found,), (wanted,) = (each.invoke(0, [x]) for each in (one, other))
         np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
     part = kept(one) / kept(other)
-    assert part <= (1.0 if rows == (5,) else weights.kept)
+    assert part <= (1.0 if rows == (5,) else weights.kept + alone(weights, rows))
     assert part > 0.9 or rows != (5,)
 
 
