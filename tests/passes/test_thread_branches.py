@@ -14,7 +14,7 @@ from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.controlflow import If
+from circlet.runtime.ops.controlflow import CallSubgraph, If
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.quantize import Cast
@@ -50,6 +50,12 @@ def by_d(b: ModelBuilder, s: SubgraphBuilder, d: Value, x: Value) -> tuple[Value
 def by_flag(b: ModelBuilder, s: SubgraphBuilder, d: Value, x: Value) -> tuple[Value, Value]:
     """A choice that goes by the flag."""
     return d, s.op(If(branch(b, doubled), branch(b, left)), d, d, x, outputs=[FLAG, ANY])[1]
+
+
+def called(b: ModelBuilder, s: SubgraphBuilder, d: Value, x: Value) -> tuple[Value, Value]:
+    """A subgraph that is invoked whatever holds, with a choice that gives the flag."""
+    flag, value = s.op(CallSubgraph(branch(b, by_d)), d, x, outputs=[FLAG, ANY])
+    return flag, value
 
 
 def computed(b: ModelBuilder, s: SubgraphBuilder, d: Value, x: Value) -> tuple[Value, Value]:
@@ -101,6 +107,8 @@ DECIDED: dict[str, tuple[Model, Callable[[bool, bool], bool]]] = {
     "nested": (chosen(left, by_d), lambda c, d: not c and d),
     "nested_flag": (chosen(by_flag, left), lambda c, d: c and d),
     "nested_twice": (chosen(by_d, by_flag, handed_on), lambda c, d: d),
+    "called": (chosen(left, called), lambda c, d: not c and d),
+    "called_twice": (chosen(called, called), lambda c, d: d),
 }
 """Models, and when the value is doubled."""
 

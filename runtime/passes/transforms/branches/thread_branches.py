@@ -3,7 +3,8 @@
 Exporters of scripts write `continue`, `break` and `return` as an IF that gives a flag, and an IF by this flag around
 the statements that follow. What only one way through both makes has some number in the other one, often of another
 rank, so that no shape of it is known. Where each branch of the first IF has the flag as a constant, or the flag is what
-the first IF goes by, a branch itself can go on with what the second one then invokes, and these numbers go nowhere.
+the first IF goes by, a branch itself can go on with what the second one then invokes, and these numbers go nowhere. A
+CALL comes first as an IF does that has one branch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ MOST_COPIES = 1024
 """The most operators, those that they invoke among them, that the branches of a second choice come to where they go."""
 MOST_NESTED = 64
 """How deeply a flag is looked for in branches of branches."""
+_CHOICES = (If, CallSubgraph)
+"""What may come first: a CALL is a choice of one branch."""
 
 
 def thread_branches(model: Model) -> Model:
@@ -57,9 +60,10 @@ class _Flags:
         return self.graph.operators[self.makers[tensor]] if tensor in self.makers else None
 
     def choices(self, flag: int) -> Iterator[int]:
-        """The numbers of the IF that give a flag or go by it."""
+        """The numbers of the IF and CALL that give a flag, and of the IF that go by it."""
         for number, each in enumerate(self.graph.operators):
-            if isinstance(each.op, If) and (flag in each.outputs or self.source(each.inputs[0]) == flag):
+            if (isinstance(each.op, _CHOICES) and flag in each.outputs) or (
+                    isinstance(each.op, If) and self.source(each.inputs[0]) == flag):
                 yield number
 
 
@@ -125,7 +129,7 @@ class _Pair:
         operators = [SKIP if number in {self.first, *self.handing} else each
                      for number, each in enumerate(self.graph.operators)]
         operators[self.second] = Operator(
-            If(len(subgraphs), len(subgraphs) + 1), (*first.inputs, *given),
+            type(first.op)(*range(len(subgraphs), len(subgraphs) + len(first.op.callees()))), (*first.inputs, *given),
             (*(first.outputs[each] for each in kept), *second.outputs))
         for place, callee in enumerate(first.op.callees()):
             subgraphs.append(self._branch(subgraphs, callee, kept, given, self.known(subgraphs, place)))
@@ -227,7 +231,7 @@ def _ways(subgraphs: Sequence[Subgraph], index: int, place: int, depth: int = 0)
     maker = flags.maker(flag)
     if known is not None:
         yield known
-    elif maker is not None and isinstance(maker.op, If) and depth < MOST_NESTED:
+    elif maker is not None and isinstance(maker.op, _CHOICES) and depth < MOST_NESTED:
         for each in maker.op.callees():
             yield from _ways(subgraphs, each, maker.outputs.index(flag), depth + 1)
     elif any(True for _ in flags.choices(flag)):
