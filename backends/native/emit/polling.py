@@ -1,9 +1,10 @@
 """Where compiled code looks whether it must stop: in loops that take long, and between operators.
 
 While code is written, a `Meter` adds up how many instructions a run executes. A loop of which each turn takes some time
-*spends* at the end of a turn what that takes; so do operators between loops. When what was granted is spent, after some
-milliseconds, the function `poll` is called: it looks at the stop flag and at the clock, and now and then asks Python,
-so that signal handlers run. Tight loops, and those that are over soon, have nothing to do with it.
+*spends* at the end of a turn what that takes. When what was granted is spent, after some milliseconds, the function
+`poll` is called, as it is where operators one after another take that together: it looks at the stop flag and at the
+clock, and now and then asks Python, so that signal handlers run. Tight loops, and those that are over soon, have
+nothing to do with it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ GRANTED = 1 << 23
 them in a cycle, 11 ms where one in four cycles; so several polls for each `PATIENCE`. A choice, from the 0.1 s that a
 user takes for at once."""
 LONG = GRANTED >> 2
-"""A loop that takes fewer does not look by itself; so a function may run on for a quarter longer than was granted."""
+"""A loop that takes fewer does not look by itself, and operators one after another look when all that was granted is
+spent; so a function may run on for a little more than twice what was granted."""
 INSTRUCTION = 4
 """Multiply-adds of floats, or bytes read and written, that take as long as an instruction is taken to, about; see
 `parallel.LEAST_WORK`."""
@@ -237,10 +239,10 @@ class Meter:
         return self.total - self._spans[0].cost - self._shared
 
     def between(self) -> None:
-        """Called between operators: spends what they take together, once it is much."""
+        """Called between operators: looks once they take together what is granted at a time."""
         span = self._spans[-1]
-        if span.cost >= LONG:
-            self._spend(ir.Constant(I64, span.cost))
+        if span.cost >= GRANTED:
+            self.look()
             span.cost = 0
 
     def look_if(self, condition: ir.Value | None) -> None:
