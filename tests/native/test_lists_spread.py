@@ -250,3 +250,20 @@ def test_lists_that_go_elsewhere_stay() -> None:
     given = floats(3, 2)
     np.testing.assert_array_equal(circlet.Session(model, "native").invoke(0, [np.int32(1), given])[0],
                                   [given, given])
+
+
+@pytest.mark.parametrize("read", ["", "count = SequenceLength(items) "], ids=["collected", "spread"])
+def test_errors_name_the_operators_of_the_model(read: str) -> None:
+    """Of a row behind the last one, which the model reads in a turn."""
+    model = load(LOOP + ROW.replace("x, i)", "x, at)").replace("row =", "at = Gather(lengths, i) row =") + read + """
+        longer = SequenceInsert(items, next) }> """ + STACK)
+    found = []
+    for backend in ("cpu", "native"):
+        session = circlet.Session(model, backend)
+        with pytest.raises(circlet.ExecutionError) as error:
+            session.run({"x": floats(2, 3, 2), "lengths": np.array([0, 1, 9])})
+        found.append(str(error.value))
+    number = next(k for k, each in enumerate(model.subgraphs) if each.name == "body")
+    assert found[0] == found[1]
+    assert found[0].startswith(f"subgraph {number} ('body'), operator ")
+    assert found[0].endswith("(GATHER): index 9 is out of range for an axis of size 3")

@@ -187,7 +187,8 @@ def _collected(model: Model, index: int, number: int, found: _List, made: int) -
         body, inputs=_without(body.inputs, removed.body_input), outputs=tuple(outputs),
         operators=tuple(SKIP if each in found.inserts else own for each, own in enumerate(body.operators)))
     if op.body_subgraph_index < made:
-        op = replace(op, body_subgraph_index=len(subgraphs))
+        own = op.body_subgraph_index if body.origin is None else body.origin
+        op, changed_body = replace(op, body_subgraph_index=len(subgraphs)), replace(changed_body, origin=own)
         subgraphs.append(body)
     subgraphs[op.body_subgraph_index] = changed_body
     changes = {each: SKIP for each in found.joins}

@@ -241,8 +241,10 @@ class _Graph:
         outputs = [*map(self._taken, self._graph.outputs)]
         if self._is_turn:
             outputs += inputs[len(self._graph.inputs):]
+        is_alike = self._is_new and len(self._operators) == len(self._graph.operators)
+        own = self._index if is_alike and self._graph.origin is None else self._graph.origin
         return replace(self._graph, tensors=tuple(self._tensors), operators=tuple(self._operators),
-                       inputs=tuple(inputs), outputs=tuple(outputs))
+                       inputs=tuple(inputs), outputs=tuple(outputs), origin=own)
 
     @property
     def _is_turn(self) -> bool:
