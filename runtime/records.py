@@ -2,7 +2,7 @@
 
 `dataclasses` takes a while to import, and compiles six methods of each class when it is defined, which for hundreds of
 classes takes longer than all else of importing them. Here methods that need no text of their own are closures,
-`__init__` is compiled when the first object is made, and the fields are described when somebody asks. To type checkers,
+`__init__` is made when there are a few objects, and the fields are described when somebody asks. To type checkers,
 and to `fields`, `replace` and the like, these are dataclasses as any others.
 """
 
@@ -18,13 +18,14 @@ else:
     from functools import cache, partial
     from operator import attrgetter
     from reprlib import recursive_repr
+    from types import FunctionType
 
     _NOTHING = object()
     """The default of a field that has none."""
     _put = object.__setattr__
-    _FEW = 4
-    """Objects that take less time to make without an `__init__` of their class's own than to compile one takes, which
-    is 60 us: each costs some 2 us more."""
+    _FEW = 8
+    """Objects that take less time to make without an `__init__` of their class's own than to make one takes, which is
+    60 us for the first class with as many fields: each costs some 2 us more."""
 
     class _Factory:
         """What makes the default of a field."""
@@ -151,25 +152,34 @@ else:
         return values
 
     def _compiled_init(cls, found, frozen):
-        names = {"_MISSING_": _NOTHING, "_put_": _put}
-        parameters, body = [], []
-        for k, (name, (_, default)) in enumerate(found.items()):
-            value, parameter = name, name
-            if isinstance(default, _Factory):
-                names[f"_default_{k}"] = default.make
-                value, parameter = f"_default_{k}() if {name} is _MISSING_ else {name}", f"{name}=_MISSING_"
-            elif default is not _NOTHING:
-                names[f"_default_{k}"] = default
-                parameter = f"{name}=_default_{k}"
-            parameters.append(parameter)
-            body.append(f"_put_(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
-        if hasattr(cls, "__post_init__"):
-            body.append("self.__post_init__()")
-        text = f"def __init__(self, {', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])
-        exec(text, names)
-        made = names["__init__"]
+        defaults = [default for _, default in found.values()]
+        factories = {k: each.make for k, each in enumerate(defaults) if isinstance(each, _Factory)}
+        code = _init_code(len(found), frozen, tuple(factories), hasattr(cls, "__post_init__"))
+        names = {f"_{k}": name for k, name in enumerate(found)}
+        own = {each: tuple(names.get(name, name) for name in getattr(code, each))
+               for each in ("co_varnames", "co_names", "co_consts")}
+        known = {"_MISSING_": _NOTHING, "_put_": _put, **{f"_default_{k}": make for k, make in factories.items()}}
+        given = [_NOTHING if k in factories else each for k, each in enumerate(defaults) if each is not _NOTHING]
+        if _NOTHING in defaults[len(defaults) - len(given):]:
+            raise TypeError(f"{cls.__qualname__}: expected fields with defaults behind all others")
+        made = FunctionType(code.replace(**own), known, "__init__", tuple(given))
         made.__qualname__ = f"{cls.__qualname__}.__init__"
         return made
+
+    @cache
+    def _init_code(count, frozen, factories, has_more):
+        """The code of an `__init__` of so many fields, called `_0`, `_1`, and so on; to compile it takes ten times as
+        long as to name them otherwise."""
+        body = []
+        for k in range(count):
+            value = f"_default_{k}() if _{k} is _MISSING_ else _{k}" if k in factories else f"_{k}"
+            body.append(f"_put_(self, '_{k}', {value})" if frozen else f"self._{k} = {value}")
+        if has_more:
+            body.append("self.__post_init__()")
+        found = {}
+        exec(f"def __init__({', '.join(['self', *(f'_{k}' for k in range(count))])}):\n "
+             + "\n ".join(body or ["pass"]), found)
+        return found["__init__"].__code__
 
     def _values(names):
         """What gives the values of some attributes, as a tuple."""

@@ -76,7 +76,7 @@ def test_construction() -> None:
         More(1, other=2)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("made", range(6))
+@pytest.mark.parametrize("made", range(10))
 def test_the_first_objects_are_as_later_ones(made: int) -> None:
     @dataclass(frozen=True)
     class Size:
@@ -95,6 +95,36 @@ def test_the_first_objects_are_as_later_ones(made: int) -> None:
     assert (Size(1, 5), Size(1).parts is Size(1).parts) == (Size(1, height=5, parts=[]), False)
     with pytest.raises(ValueError, match="negative"):
         Size(-1)
+
+
+def test_classes_of_as_many_fields_have_names_and_defaults_of_their_own() -> None:
+    @dataclass(frozen=True)
+    class Pair:
+        left: int
+        right: int = 1
+
+    @dataclass(frozen=True)
+    class Range:
+        """What a field is called may be what the code of another one is written with."""
+
+        _1: int
+        _0: str = "none"
+
+    for _ in range(10):
+        assert (vars(Pair(2)), vars(Range(3))) == ({"left": 2, "right": 1}, {"_1": 3, "_0": "none"})
+        assert vars(Range(_0="some", _1=4)) == {"_1": 4, "_0": "some"}
+    assert (Pair.__init__.__qualname__, Range.__init__.__qualname__) == (
+        f"{Pair.__qualname__}.__init__", f"{Range.__qualname__}.__init__")
+
+
+def test_fields_without_defaults_come_first() -> None:
+    @dataclass
+    class Wrong:
+        left: int = 1
+        right: int  # type: ignore[misc]
+
+    with pytest.raises(TypeError, match="Wrong: expected fields with defaults behind all others"):
+        Wrong(1, 2)
 
 
 @pytest.mark.parametrize(("args", "named", "message"), [

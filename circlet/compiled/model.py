@@ -14,7 +14,7 @@ from circlet.backends.native.aot.limits import EXHAUSTED, MISFIT
 from circlet.compiled.code import MOST_ITERATIONS, Bound, Function, Words, memory, symbol
 from circlet.runtime.errors import ClosedError, ExecutionError, InputError, LimitError, UnsupportedError
 from circlet.runtime.exec import fork
-from circlet.runtime.exec.limits import Limits
+from circlet.runtime.exec.limits import UNLIMITED, Limits
 from circlet.runtime.exec.observe.listener import Listener
 from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs
 from circlet.runtime.exec.watch import Watch
@@ -147,7 +147,7 @@ class CompiledModel:
             ModelError: the code lacks functions.
             LimitError: there is not memory enough.
         """
-        self.limits = limits or Limits()
+        self.limits = limits or UNLIMITED
         self.name = found.name
         self.target = variant.target
         """The processor that the code is for."""

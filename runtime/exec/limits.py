@@ -30,6 +30,10 @@ class Limits:
                 raise ValueError(f"{name} must not be negative, got {value}")
 
 
+UNLIMITED = Limits()
+"""What sets no bounds."""
+
+
 def overrun(error: RecursionError | MemoryError) -> CircletError:
     """What running out of stack or memory means."""
     if isinstance(error, RecursionError):

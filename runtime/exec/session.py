@@ -15,7 +15,7 @@ from circlet.runtime.exec import fork
 from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.frames.cache import Key
 from circlet.runtime.exec.frames.pool import SPARES, FramePool
-from circlet.runtime.exec.limits import Limits, overrun
+from circlet.runtime.exec.limits import UNLIMITED, Limits, overrun
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation, observation
 from circlet.runtime.exec.observe.recording import Recording
 from circlet.runtime.exec.run import Run, observed_run
@@ -61,7 +61,7 @@ class Session:
             ModelError: the model is malformed.
             UnsupportedError: no backend computes some operators; the message lists them all.
         """
-        self.limits = limits or Limits()
+        self.limits = limits or UNLIMITED
         self._engine = engine
         self._variables = Variables()
         self._frames = FramePool()

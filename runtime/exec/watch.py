@@ -8,9 +8,8 @@ from operator import index
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from circlet.runtime.errors import CancelledError, LimitError
-from circlet.runtime.exec.limits import Limits
+from circlet.runtime.exec.limits import UNLIMITED, Limits
 from circlet.runtime.ir.types import Array
-from circlet.runtime.records import dataclass
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.step import Step
@@ -32,13 +31,12 @@ class Control(Protocol):
     """When the run must have ended, by `time.monotonic_ns`."""
 
 
-@dataclass(eq=False)
 class PlainControl:
     """A control that only Python knows."""
 
-    iterations: int = UNBOUNDED
-    stop: int = 0
-    deadline: int = UNBOUNDED
+    def __init__(self) -> None:
+        self.iterations = self.deadline = UNBOUNDED
+        self.stop = 0
 
 
 ControlT = TypeVar("ControlT", bound=Control)
@@ -52,7 +50,7 @@ class Watch:
         self.cancelled = False
         self.is_timed = False
         """Whether the run has a deadline."""
-        self._limits = Limits()
+        self._limits = UNLIMITED
         self.lasting: Limits | None = self._limits
         """The limits, if they set nothing that a run uses up: to begin another one, it is enough to take back that this
         one was cancelled."""

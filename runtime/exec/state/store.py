@@ -9,7 +9,6 @@ import numpy as np
 
 from circlet.runtime.exec.memory import allocate, retype
 from circlet.runtime.ir.types import ALIGNMENT, Array, Shape
-from circlet.runtime.records import dataclass
 
 NOW, BEFORE, CHANGED = range(3)
 """The words of a variable: the address of what holds its value, in one of its cells, 0 if none does; what that was
@@ -22,11 +21,11 @@ _BLOCK = 1 << 14
 """Bytes of which small arrays are parts, so that few copies keep them all."""
 
 
-@dataclass(eq=False)
 class _Block:
-    memory: Array
-    filled: Array
-    """The part that is in use."""
+    def __init__(self, memory: Array) -> None:
+        self.memory = memory
+        self.filled = memory[:0]
+        """The part that is in use."""
 
 
 class Store:
@@ -45,7 +44,7 @@ class Store:
         size = -(-max(prod(shape) * dtype.itemsize, 1) // ALIGNMENT) * ALIGNMENT
         if not self._blocks or len(self._blocks[-1].filled) + size > len(self._blocks[-1].memory):
             memory = allocate((max(size, _BLOCK),), np.dtype(np.uint8))
-            self._blocks.append(_Block(memory, memory[:0]))
+            self._blocks.append(_Block(memory))
             self._copies.append(memory[:0].copy)
         block = self._blocks[-1]
         begin = len(block.filled)
