@@ -15,8 +15,10 @@ from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import index, matmul, reduce, shape
+from circlet.runtime.ops import detection, elementwise, index, matmul, reduce, shape, unary
+from circlet.runtime.ops.controlflow import While
 from tests.exec import graphs as g
 from tests.exec.graphs import i32
 from tests.native.test_budget import X, compare, loop, session_of, straight
@@ -57,6 +59,43 @@ def test_a_number_combined_of_an_array_is_of_a_function(op: reduce.Reduction) ->
     main.output(number, g.add(main, x, number))
     (listing,) = compare(b.build(), [np.arange(300, dtype=np.float32) - 7]).listings
     assert defined(listing).count("operator") == 2
+
+
+def test_an_array_and_a_number_are_of_a_function() -> None:
+    """The number of boxes is in a register behind it."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    boxes, scores = main.input("boxes", DType.FLOAT32, (6, 4)), main.input("scores", DType.FLOAT32, (6,))
+    limits = [main.constant(each) for each in (i32(3), np.float32(0.5), np.float32(-1))]
+    for given in (scores, main.apply(unary.Neg(), scores)):
+        chosen, count = main.op(detection.NonMaxSuppressionV4(), boxes, given, *limits,
+                                outputs=[Tensor("chosen", DType.INT32, (3,)), Tensor("count", DType.INT32, ())])
+        main.output(chosen, g.plus(main, count))
+    corners = np.arange(24, dtype=np.float32).reshape(6, 4) / 9
+    (listing,) = compare(b.build(), [corners, np.array([1, 5, 2, 4, 3, 6], np.float32)]).listings
+    assert defined(listing).count("operator") == 3, "one for each selection, and one that negates"
+
+
+def test_loops_beside_each_other_are_functions() -> None:
+    """Each is beside what the other one invokes."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    count, x = main.input("n", DType.INT32, ()), main.input("x", DType.FLOAT32, X.shape)
+
+    def body(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+        found = v[1]
+        for _ in range(12):
+            found = s.apply(elementwise.Mul(), s.apply(unary.Tanh(), found), v[1])
+        return [g.plus(s, v[0]), found]
+
+    kinds = [(DType.INT32, ()), (DType.FLOAT32, X.shape)]
+    value = x
+    for k in range(2):
+        op = While(g.define(b, f"test {k}", g.below(3), kinds), g.define(b, f"turn {k}", body, kinds))
+        value = main.apply(unary.Neg(), main.op(op, count, value, count=2)[1])
+    main.output(value)
+    (listing,) = compare(b.build(), [i32(0), X]).listings
+    assert defined(listing).count("operator") == 3, "one for each loop, and one that negates"
 
 
 def test_loops_keep_their_operators() -> None:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from circlet.backends.native.program import Unlowerable
-from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.model import Model, Operator
 from circlet.runtime.ir.op import Op, Skip
+from circlet.runtime.ops.controlflow import PreTestedLoop
 
 if TYPE_CHECKING:
     from llvmlite import ir
@@ -27,10 +28,11 @@ take a fifth longer otherwise."""
 MOST_UNDIVIDED = 6 << 10
 """Operators in one function for any lengths, where a part of them would compute lengths of another, as what is left is
 compiled for each length: a decoder of 12 layers before a loop, and one in it, are 5100."""
-MOST_BESIDE = 64
-"""Operators of a function up to which its loops of the model are written in it; beside more they are functions of their
-own. LLVM has passes over loops that look at all that their bounds are computed of, and take more than linear time:
-seven of eleven seconds for a loop behind 2100 operators. A choice: a call takes a run some nanoseconds."""
+MOST_BESIDE = 16
+"""Operators of a function, and of its other loops of the model, up to which a loop is written in it; beside more they
+are functions of their own. LLVM has passes over loops that look at all that their bounds are computed of, and take more
+than linear time: seven of eleven seconds for a loop behind 2100 operators, and 1.6 of two for four loops of an LSTM. A
+choice: a call takes a run some nanoseconds."""
 MOST_INSIDE = 512
 """Operators of the subgraphs that a loop invokes, each as often as it is emitted, up to which they are written in the
 loop; of more, each is a function of its own, so that a loop of 1350 takes half the time to compile. A choice: a call
@@ -65,6 +67,12 @@ class Sizes:
     def invoked(self, op: Op) -> int:
         """The operators of the subgraphs that an operator invokes, and of those that these invoke."""
         return sum(map(self._size, op.callees()))
+
+    def beside(self, operators: Sequence[Operator]) -> int:
+        """How many operators there are beside each loop of the model among some, but the smaller ones: these, and those
+        that loops invoke, but the largest."""
+        loops = [self.invoked(each.op) for each in operators if isinstance(each.op, PreTestedLoop)]
+        return len(operators) + sum(loops) - max(loops, default=0)
 
     def parts(self, subgraph: int, span: range) -> Sequence[range]:
         """A span in parts, each of which becomes a function."""

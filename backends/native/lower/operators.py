@@ -94,9 +94,11 @@ class OperatorLowering:
     @property
     def is_apart(self) -> bool:
         """Whether the code of the operator may be a function of its own: it runs once, or in a body of many operators,
-        and gives nothing in a register but what it combines of several elements, in a loop."""
-        return self.subgraphs.undivided == 0 and (self._combines or all(
-            home is not None and not self._is_number(k) for k, home in enumerate(self.homes)))
+        and gives nothing in a register but what it combines of several elements, in a loop, or has beside an array."""
+        numbers = [self._is_number(k) for k in range(len(self.homes))]
+        is_kept = all(home is not None or each for home, each in zip(self.homes, numbers, strict=True))
+        return self.subgraphs.undivided == 0 and (
+            self._combines or (is_kept and (not numbers or not all(numbers))))
 
     @property
     def is_loop_apart(self) -> bool:

@@ -9,6 +9,7 @@ from math import prod
 from circlet.backends.native.compilation import Wish
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import in_memory
+from circlet.backends.native.lower.budget import Sizes
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.labels import labels, span_label
 from circlet.backends.native.lower.lent import lent
@@ -56,8 +57,9 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
     function = ProcessFunction(target, symbol, span.run.variables, check_bounds, counted, is_timed)
     cutter = None if put is None else Cutter(function.e.module, put, keeps_frames=keeps_frames)
     spec = span.spec if general is None else general.spec
+    beside = Sizes(executors.model).beside(spec.subgraph.operators[span.operators.start:span.operators.stop])
     lowering = SubgraphLowering(function, executors, wish, None if cutter is None or check_bounds else cutter.cut,
-                                spec.scope, len(span.operators))
+                                spec.scope, beside)
     if general is None:
         _Body(span, span.spec, function, lowering).write()
     else:

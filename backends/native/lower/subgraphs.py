@@ -60,7 +60,7 @@ class SubgraphLowering:
             wish: may be withdrawn.
             written: is called after each operator, when all functions are complete but for that one.
             scope: of the lengths that differ from run to run, where there are any.
-            beside: how many operators the function has, without those that they invoke.
+            beside: how many operators the function has beside a loop of the model.
         """
         self._scope = scope
         self._expected: set[Terms] = set()
