@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, Emitter
-from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.loops import independent, rolled, rolled_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.operands import Direct, Grid, Left, table
@@ -28,7 +28,7 @@ from circlet.backends.native.rules.real.depthwise import depthwise
 from circlet.backends.native.rules.real.dilated import convolve_dilated, is_sparse
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.few_columns import are_few_columns, multiply_columns
-from circlet.backends.native.rules.real.product import FloatProduct, refuses
+from circlet.backends.native.rules.real.product import FloatProduct, packed_each, refuses
 from circlet.backends.native.rules.real.taps import all_finite, convolve_by_taps
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Goal
@@ -195,13 +195,13 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink
     depthwise(node, e, repeated(node, e, image, filter.shape[3] // max(image.channels, 1)), windows, sinks[0])
 
 
-@nest(TransposeConv, partial(refuses, first=1), None, frozenset({0, 1}))
+@nest(TransposeConv, partial(refuses, first=1), None, frozenset({0}))
 def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (o, kh, kw, c): (n, i, j, o); the result's shape is told."""
     _transposed(node, e, sinks[0], node.input(2), node.optional(3))
 
 
-@nest(BiasedTransposeConv, refuses, None, frozenset({1}))
+@nest(BiasedTransposeConv, refuses, None)
 def biased_transpose_conv(node: Node[BiasedTransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """As `transpose_conv`, where the result's shape follows from that of the images."""
     _transposed(node, e, sinks[0], node.input(0), node.input(2))
@@ -220,7 +220,7 @@ def _transposed(node: _Transposed, e: Emitter, sink: Sink, images: Value, bias: 
     product = FloatProduct(node, e, (image.width, beside * channels), image.channels)
     plan = product.plan
     made = empty_image(node, 1, windows, channels, behind=plan.panel * BYTES)
-    weights = _elements(node, plan, beside)
+    weights = _elements(node, e, plan, beside)
     with rolled(e, image.count) as number:
         e.fill(made.memory, 0, made.size)
         with rolled(e, tall.size) as k, rolled(e, wide.size // beside) as m, rolled(e, image.height) as y:
@@ -234,21 +234,28 @@ def _transposed(node: _Transposed, e: Emitter, sink: Sink, images: Value, bias: 
         _deliver(node, e, made, windows, number, sink, bias)
 
 
-def _elements(node: _Transposed, plan: Plan, beside: int) -> ir.Value:
+def _elements(node: _Transposed, e: Emitter, plan: Plan, beside: int) -> ir.Value:
     """The filter (o, h, w, c) as packed matrices, of so many elements side by side each."""
-    filter = node.input(1).known
-    assert filter is not None, "it is a parameter"
+    value = node.input(1)
+    outputs, height, width, depth = value.shape
+    count = (height, width // beside)
 
     def pack(filter: Array) -> Array:
-        outputs, height, width, depth = filter.shape
-        count = (height, width // beside)
         packed = node.function.blocks.allocate((*count, plan.panels, plan.depth, plan.panel), filter.dtype)
         parts = filter.transpose(1, 2, 0, 3).reshape(*count, beside * outputs, depth)
         for each in np.ndindex(*count):
             packed[each] = plan.pack(parts[each])
         return packed
 
-    return node.function.external(node.function.derived(filter, ("elements", plan.panel, beside), pack))
+    if value.known is not None:
+        return node.function.external(node.function.derived(value.known, ("elements", plan.panel, beside), pack))
+    turned = node.function.reserve(prod(value.shape) * BYTES)
+    with rolled_nest(e, value.shape[:3]) as (made, y, x):
+        place = e.linear([y, x, made], (height, width, outputs))
+        e.copy(e.address(turned, FLOAT, e.builder.mul(place, e.number(depth))),
+               e.address(node.function.pointer(value), FLOAT, e.linear([made, y, x, e.number(0)], value.shape)),
+               depth * BYTES)
+    return packed_each(node, e, plan, turned, prod(count))
 
 
 def _deliver(node: _Transposed, e: Emitter, made: Image, windows: tuple[Window, ...], number: ir.Value,

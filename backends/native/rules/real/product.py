@@ -240,3 +240,15 @@ class FloatProduct:
         bounds = [ir.Constant(FLOAT32.total, each) for each in float_range(activation)]
         limits = None if activation is Activation.NONE else (bounds[0], bounds[1])
         return Direct(e.address(sink.memory, FLOAT32.total, position), self.plan.columns * WORD, limits)
+
+
+def packed_each(node: Node[Any], e: Emitter, plan: Plan, source: ir.Value, count: int) -> ir.Value:
+    """So many matrices (columns, depth) that lie one behind another, which only a run tells, as packed panels in
+    scratch memory."""
+    target = node.function.reserve(count * plan.panels * plan.panel_bytes)
+    size = plan.columns * plan.depth * WORD
+    with rolled(e, count) as k:
+        given, made = (e.address(memory, I8, e.builder.mul(k, e.number(size))) for memory, size in (
+            (source, size), (target, plan.panels * plan.panel_bytes)))
+        transpose_panels(e, plan, given, made)
+    return target

@@ -1,9 +1,13 @@
-"""Convolutions of float32 images tap by tap, for filters that hold infinities or NaN.
+"""Convolutions of float32 images and volumes tap by tap, for filters that hold infinities or NaN.
 
 Padding is not multiplied by the filter, as in LiteRT's reference kernels: it is left out.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
 
 from llvmlite import ir
 
@@ -14,7 +18,6 @@ from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.reduce import REORDERED, Register
 from circlet.backends.native.rules.rule import Node, Sink
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.window import Window
 
 FLOAT = DType.FLOAT32
@@ -31,22 +34,31 @@ def all_finite(e: Emitter, value: Value) -> ir.Value:
     return e.builder.fcmp_ordered("==", total.get(), zero)
 
 
-def convolve_by_taps(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, ...]) -> None:
-    """Emits the convolution of images (n, h, w, c) with a filter (o, kh, kw, c), which gives (n, i, j, o): scalar loops
-    over all results, the window's elements inside the image, and channels, with one sum in a register."""
-    (tall, wide), b = windows, e.builder
-    image, filter, bias = node.input(0), node.input(1), node.optional(2)
+def convolve_by_taps(node: Node[Any], e: Emitter, sink: Sink, windows: Sequence[Window], last: bool = False) -> None:
+    """Emits the convolution of images (n, h, w, c) or volumes (n, d, h, w, c), which gives (n, i, j, o) or
+    (n, i, j, k, o): scalar loops over all results, the window's elements inside the input, and channels, with one sum
+    in a register.
+
+    Args:
+        node: the operator.
+        e: writes the loops.
+        sink: takes the results.
+        windows: along each axis.
+        last: whether outputs are the last axis of the filter, (kd, kh, kw, c, o), and not its first, (o, kh, kw, c).
+    """
+    b, image, filter, bias = e.builder, node.input(0), node.input(1), node.optional(2)
     total = Register(e, ir.FloatType())
     with e.nest(node.shape) as index:
-        number, y, x, made = index
+        number, *position, made = index
         total.set(e.constant(0, FLOAT))
-        with e.nest((tall.size, wide.size)) as (k, m):
-            row, column = _met(e, tall, y, k), _met(e, wide, x, m)
-            is_inside = b.and_(b.icmp_unsigned("<", row, e.number(tall.length)),
-                               b.icmp_unsigned("<", column, e.number(wide.length)))
-            with b.if_then(is_inside), e.loop(image.shape[3]) as channel:
-                given = image.element(e, [number, row, column, channel])
-                total.set(b.fadd(total.get(), b.fmul(given, filter.element(e, [made, k, m, channel]))))
+        with e.nest(tuple(each.size for each in windows)) as tap:
+            met = [_met(e, *each) for each in zip(windows, position, tap, strict=True)]
+            inside = [b.icmp_unsigned("<", place, e.number(each.length))
+                      for place, each in zip(met, windows, strict=True)]
+            with b.if_then(reduce(b.and_, inside)), e.loop(image.shape[-1]) as channel:
+                given = image.element(e, [number, *met, channel])
+                weight = filter.element(e, [*tap, channel, made] if last else [made, *tap, channel])
+                total.set(b.fadd(total.get(), b.fmul(given, weight)))
         value = total.get() if bias is None else b.fadd(total.get(), bias.linear(e, made))
         sink(e, index, activate(e, value, FLOAT, node.op.fused_activation_function))
 

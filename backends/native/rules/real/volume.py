@@ -18,28 +18,17 @@ from circlet.backends.native.gemm.operands import Direct, Left
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.rules.image import BYTES, Volume
-from circlet.backends.native.rules.moving.move import parameter
 from circlet.backends.native.rules.real.conv import positions
 from circlet.backends.native.rules.real.elementwise import activate
-from circlet.backends.native.rules.real.product import FloatProduct, refuses
-from circlet.backends.native.rules.refusals import constant_inputs
+from circlet.backends.native.rules.real.product import FloatProduct, packed_each, refuses
+from circlet.backends.native.rules.real.taps import all_finite, convolve_by_taps
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.backends.refusal import all_of
-from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.conv import Conv3D, Conv3DTranspose
 from circlet.runtime.ops.window import Window
 
 FLOAT = DType.FLOAT32
 """What the rules compute with."""
-FILTER = frozenset({1})
-"""What must be known."""
-
-
-def _not_finite(call: Call) -> str | None:
-    """Refuses filters with elements that padding must not be multiplied by."""
-    filter = call.input(1).data
-    return None if filter is None or np.isfinite(filter).all() else "a filter with elements that are not finite"
 
 
 def _volume_of(node: Node[Any], value: Value) -> Volume:
@@ -74,31 +63,54 @@ def _behind(e: Emitter, made: Volume, windows: Sequence[Window], number: ir.Valu
     return made.at(e, number, *moved, e.number(windows[-1].before))
 
 
-@nest(Conv3D, all_of(refuses, constant_inputs(1), _not_finite), None, FILTER)
+@nest(Conv3D, refuses, None)
 def conv_3d(node: Node[Conv3D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of volumes (n, d, h, w, c) and a filter (kd, kh, kw, c, o): (n, i, j, k, o). A product of i j k positions,
-    as deep as kd kh kw c, and o columns for each volume, which gets margins of zeros first."""
-    filter = parameter(node, 1)
+    """Of volumes (n, d, h, w, c) and a filter (kd, kh, kw, c, o): (n, i, j, k, o). A product, unless padding may meet a
+    weight that is not finite: zero times that is no number. A filter that is no constant is looked at in each run."""
+    filter = node.input(1)
     windows = node.op.windows(node.input(0).shape, filter.shape)
+    if not any(each.is_padded for each in windows):
+        _product(node, e, sinks[0], windows)
+    elif filter.known is not None:
+        if np.isfinite(filter.known).all():
+            _product(node, e, sinks[0], windows)
+        else:
+            convolve_by_taps(node, e, sinks[0], windows, last=True)
+    else:
+        with e.builder.if_else(all_finite(e, filter)) as (then, otherwise):
+            with then:
+                _product(node, e, sinks[0], windows)
+            with otherwise:
+                convolve_by_taps(node, e, sinks[0], windows, last=True)
+
+
+def _product(node: Node[Conv3D], e: Emitter, sink: Sink, windows: tuple[Window, ...]) -> None:
+    """The convolution as a product of i j k positions, as deep as kd kh kw c, and o columns for each volume, which gets
+    margins of zeros first."""
+    filter = node.input(1)
     volume = _with_margins(node, e, _volume_of(node, node.input(0)), windows)
     product = FloatProduct(node, e, node.shape[1:], prod(filter.shape[:4]), node.shape[:1])
-    start, panels = product.start(node.optional(2)), product.known(filter, is_transposed=False)
+    start = product.start(node.optional(2))
+    if filter.known is not None:
+        panels = product.known(filter.known, is_transposed=False)
+    else:
+        panels = product.packed(node.function.pointer(filter), product.reserve(), is_transposed=False)
     left_of = positions(node, e, volume, windows, volume.channels)
     with e.nest(node.shape[:1]) as index:
-        result = product.result(sinks[0], node.op.fused_activation_function, index)
+        result = product.result(sink, node.op.fused_activation_function, index)
         multiply(e, product.plan, left_of(index[0]), panels, start, result)
 
 
-@nest(Conv3DTranspose, all_of(partial(refuses, first=1), constant_inputs(1)), None, frozenset({0, 1}))
+@nest(Conv3DTranspose, partial(refuses, first=1), None, frozenset({0}))
 def conv_3d_transpose(node: Node[Conv3DTranspose], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of volumes (n, d, h, w, c) and a filter (kd, kh, kw, o, c): (n, i, j, k, o). For each element of the filter, each
     row of a volume gives products (w, o), which are added where they belong, in scratch memory with margins."""
-    filter, volume, b = parameter(node, 1), _volume_of(node, node.input(2)), e.builder
+    filter, volume, b = node.input(1), _volume_of(node, node.input(2)), e.builder
     windows = node.op.windows(node.shape, filter.shape)
     product = FloatProduct(node, e, (volume.lengths[-1], node.shape[-1]), volume.channels)
     plan = product.plan
     made = _empty(node, 1, windows, node.shape[-1], behind=plan.panel * BYTES)
-    weights, column = _elements(node, filter, plan), volume.distances[-1]
+    weights, column = _elements(node, e, filter, plan), volume.distances[-1]
     with rolled_nest(e, (volume.count,)) as (number,):
         e.fill(made.memory, 0, made.size)
         with rolled_nest(e, filter.shape[:3]) as element, rolled_nest(e, volume.lengths[:-1]) as row:
@@ -114,15 +126,19 @@ def conv_3d_transpose(node: Node[Conv3DTranspose], e: Emitter, sinks: tuple[Sink
         _deliver(node, e, made, windows, number, sinks[0])
 
 
-def _elements(node: Node[Conv3DTranspose], filter: Array, plan: Plan) -> ir.Value:
+def _elements(node: Node[Conv3DTranspose], e: Emitter, value: Value, plan: Plan) -> ir.Value:
     """The filter as packed matrices, element by element."""
+    taps = value.shape[:3]
+
     def pack(filter: Array) -> Array:
-        packed = node.function.blocks.allocate((*filter.shape[:3], plan.panels, plan.depth, plan.panel), filter.dtype)
-        for each in np.ndindex(*filter.shape[:3]):
+        packed = node.function.blocks.allocate((*taps, plan.panels, plan.depth, plan.panel), filter.dtype)
+        for each in np.ndindex(*taps):
             packed[each] = plan.pack(filter[each])
         return packed
 
-    return node.function.external(node.function.derived(filter, ("volume elements", plan.panel), pack))
+    if value.known is not None:
+        return node.function.external(node.function.derived(value.known, ("volume elements", plan.panel), pack))
+    return packed_each(node, e, plan, node.function.pointer(value), prod(taps))
 
 
 def _deliver(node: Node[Conv3DTranspose], e: Emitter, made: Volume, windows: Sequence[Window], number: ir.Value,
