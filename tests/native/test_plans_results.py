@@ -9,11 +9,17 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.comparison import Less
+from circlet.runtime.ops.controlflow import CallOnce, While
+from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Where
 from circlet.runtime.ops.layout import SplitV
+from circlet.runtime.ops.quantize import Dequantize
 from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.ops.unary import Neg
+from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from circlet.schema.files import dump_model
 from tests.native.test_plans import forbid_reading
 
@@ -80,3 +86,66 @@ def test_results_that_are_constants_are_planned(folder: Path, monkeypatch: pytes
         first, negative, flag = map(np.asarray, session.run([np.ones(2, np.float32)]).values())
         assert (first.tolist(), negative.tolist(), flag.tolist()) == ([*range(12)], [-1, -1], True)
         first[:] = 0  # the caller's own
+
+
+@pytest.mark.parametrize("is_result", [False, True])
+@pytest.mark.parametrize("is_folded", [False, True])
+@pytest.mark.parametrize("rows", [-1, 2])
+def test_constants_that_loops_hand_on_are_planned(folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int,
+                                                  is_folded: bool, is_result: bool) -> None:
+    """A bias that a loop carries and leaves as it is, which the file has, or which is made of float16."""
+    b = ModelBuilder()
+    main, cond, body = (b.subgraph(name) for name in ("main", "cond", "body"))
+    kinds = [DType.INT32, DType.FLOAT32, DType.FLOAT32]
+    shapes: list[tuple[int, ...]] = [(), (rows, 3), (3,)]
+    k, *_ = (cond.input(f"x{n}", *each) for n, each in enumerate(zip(kinds, shapes, strict=True)))
+    cond.output(cond.apply(Less(), k, cond.constant(np.int32(2))))
+    k, total, bias = (body.input(f"x{n}", *each) for n, each in enumerate(zip(kinds, shapes, strict=True)))
+    body.output(body.apply(Add(), k, body.constant(np.int32(1))), body.apply(Add(), total, bias), bias)
+    halves = np.array([1, 2, 4], np.float16)
+    given = main.apply(Dequantize(), main.constant(halves)) if is_folded else main.constant(halves.astype(np.float32))
+    start = main.apply(Neg(), main.input("x", DType.FLOAT32, (rows, 3)))
+    _, total, handed = main.op(While(cond.index, body.index), main.constant(np.int32(0)), start, given, count=3)
+    main.output(total, main.apply(Neg(), handed), *([handed] if is_result else []))
+    content, x = dump_model(b.build(), "tflite"), np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    def check() -> circlet.Session:
+        session = circlet.Session(content, "native")
+        for _ in range(2):
+            found = [np.asarray(each) for each in session.run([x]).values()]
+            expected = (2 * halves - x, -halves, halves)
+            assert [each.tolist() for each in found] == [each.tolist() for each in expected[:len(found)]]
+            for each in found:
+                each[...] = 0  # the caller's own
+        return session
+
+    first = check()  # kept, so that nothing else comes to lie in its memory
+    forbid_reading(monkeypatch)
+    check()
+    first.close()
+
+
+def test_first_values_that_are_folded_are_planned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a variable that CALL_ONCE sets to what DEQUANTIZE makes of float16."""
+    b = ModelBuilder()
+    main, once = b.subgraph("main"), b.subgraph("once")
+    name, halves = VarHandle(shared_name="v"), np.array([1, 2, 4], np.float16)
+    value = once.apply(Dequantize(), once.constant(halves))
+    once.op(AssignVariable(), once.op(name, outputs=[Tensor("v", DType.RESOURCE, ())])[0], value, count=0)
+    main.op(CallOnce(once.index), count=0)
+    (handle,) = main.op(name, outputs=[Tensor("v", DType.RESOURCE, ())])
+    before = main.op(ReadVariable(), handle, outputs=[Tensor("before", DType.FLOAT32, (3,))])[0]
+    after = main.apply(Add(), before, main.input("x", DType.FLOAT32, (3,)))
+    main.op(AssignVariable(), handle, after, count=0)
+    main.output(after)
+    content = dump_model(b.build(), "tflite")
+
+    def check() -> None:
+        session = circlet.Session(content, "native")
+        for times in (1, 2):
+            (found,) = map(np.asarray, session.run([np.ones(3, np.float32)]).values())
+            assert found.tolist() == (halves + times).tolist()
+
+    check()
+    forbid_reading(monkeypatch)
+    check()

@@ -167,23 +167,23 @@ def lower_call(o: OperatorLowering) -> Sequence[Value]:
 
 
 def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
-    """CALL_ONCE: runs the subgraph, if it was not run yet; what does more than assign variables the host runs."""
-    function, b = o.function, o.function.e.builder
-    callee = o.operator.op.callees()[0]
+    """CALL_ONCE: runs the subgraph, if it was not run yet; on the host, unless it assigns what is known alone."""
+    function, b, (callee,) = o.function, o.function.e.builder, o.operator.op.callees()
     if function.is_called(callee):
         function.note(f"[{o.number}] {o.operator.name} @{callee}: before")
         return ()
     word = function.external(function.variables.called(callee), Called(callee))
     flag = function.e.load(word, DType.INT32)
-    assigns = all(isinstance(each.op, (VarHandle, AssignVariable))
-                  for each in o.subgraphs.executors.model.subgraphs[callee].operators)
+    made = o.subgraphs.executors.specializer.within(callee, (), o.spec.scope)
+    assigns = all(isinstance(each.op, (VarHandle, AssignVariable)) or (each.op.pure and made.known.keys() >= {
+        *each.outputs}) for each in made.subgraph.operators)
     with (function.indented(f"[{o.number}] {o.operator.name} @{callee}"),
           b.if_then(b.icmp_signed("==", flag, ir.Constant(flag.type, 0)), likely=False)):
         if assigns:
             o.subgraphs.invoke(callee, (), (), frozenset(), ())
             function.e.store(ir.Constant(flag.type, 1), word, DType.INT32)
         else:
-            lower_host_call(o, "what it invokes does more than assign variables")
+            lower_host_call(o, "what it invokes does more than assign what is known")
     return ()
 
 

@@ -33,10 +33,10 @@ from circlet.backends.native.plans.plan import (
 )
 from circlet.backends.native.plans.prepared import find
 from circlet.runtime.exec.frames.layout import Layout
-from circlet.runtime.exec.frames.layouts import fixed_layout, keeps_inputs, open_layout
+from circlet.runtime.exec.frames.layouts import fixed_layout, keeps_inputs, lying_value, open_layout
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.types import ALIGNMENT, Array
+from circlet.runtime.ir.types import ALIGNMENT, Array, Shape
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import CallOnVariables, lifted_variables
 from circlet.runtime.passes.analyses.specialize import Specialization
@@ -84,9 +84,9 @@ class Planner:
         self._plan: Plan | None = None
         self._kept = [np.empty(0, np.uint8)]
         """Constants that are not in the file, each on cache lines of its own."""
-        self._offsets: dict[tuple[int, int], tuple[int, Array]] = {}
-        """Where among them those lie that a session has, by address and bytes; with them, so that no other array comes
-        to lie there."""
+        self._offsets: dict[tuple[int, int, Shape, tuple[int, ...]], tuple[int, Array]] = {}
+        """Where among them those lie that a session has, by address, bytes, shape and strides, as a view may have the
+        elements of another array in another order; with them, so that no other array comes to lie there."""
         self._begun: Begun | None = None
         """What was bound last, if more of its subgraph is to come."""
         found = find(key)
@@ -141,8 +141,8 @@ class Planner:
         if before is None or before.spec is not span.spec or before.stop != span.operators.start:
             raise Unplanned
         found = sorted({each.tensor for each in manifest.origins if isinstance(each, Held)})
-        held = [each for each in found if each not in span.spec.known]
-        values = [each for each in found if each in span.spec.known]
+        values = {each: value for each in found if (value := _value(span, each)) is not None}
+        held = [each for each in found if each not in values]
         stages = (*before.stages, self._stage(executed, span, key, manifest, values))
         manifests, between = (*before.manifests, manifest), (*before.held, *held)
         if span.operators.stop < len(graph.operators):
@@ -164,10 +164,10 @@ class Planner:
         found = ((first.tensors[each], self._constant(executed, op.first_subgraph, each)) for each in first.outputs)
         return Lifted(subgraph, op, tuple(Known(part, tensor.dtype, tensor.shape) for tensor, part in found))
 
-    def _stage(self, executed: Model, span: Span, key: str, manifest: Manifest, found: Sequence[int]) -> Stage:
-        """A function, and where what it reads lies that is known, such as tensors `found` of the subgraph."""
-        graph, values = span.spec.subgraph, span.spec.known
-        known = [self._part(span.spec.index, each, values[each]) for each in found]
+    def _stage(self, executed: Model, span: Span, key: str, manifest: Manifest, values: Mapping[int, Array]) -> Stage:
+        """A function, and where what it reads lies that is known, such as the values of tensors of the subgraph."""
+        graph = span.spec.subgraph
+        known = [self._part(span.spec.index, *each) for each in values.items()]
         leading = graph.place(span.spec.index, span.leading, None if graph.operators else "")
         hosted: tuple[HostedGraph, ...] = ()
         if manifest.host_calls:
@@ -191,15 +191,15 @@ class Planner:
             between = [number for number, array in enumerate(span.arrays) if array is not None]
             found, known = open_layout(general, span.aliases, between)
         else:
-            fixed = fixed_layout(span.spec, span.arrays, held)
+            fixed = fixed_layout(span.spec, span.aliases, span.arrays, held)
             if fixed is None:
                 raise Unplanned
             found, known = fixed
         own = [each.tensor for each in found.borders]
-        for each in (*own, *map(span.aliases.root, own)):
-            is_unknown = tensors[each].is_constant and each not in known
-            if tensors[each].is_variable or is_unknown or tensors[each].dtype.numpy.hasobject:
-                raise Unplanned
+        roots = list(map(span.aliases.root, own))
+        is_unknown = any(tensors[each].is_constant and each not in known for each in own)
+        if is_unknown or any(tensors[each].is_variable or tensors[each].dtype.numpy.hasobject for each in own + roots):
+            raise Unplanned
         return found, known
 
     def _parts(self, executed: Model, manifest: Manifest) -> Iterator[Part]:
@@ -225,7 +225,7 @@ class Planner:
 
     def _keep(self, data: Array) -> int:
         """Puts a constant behind those that there are, on a cache line of its own; where that is."""
-        key = (data.ctypes.data, data.nbytes)
+        key = data.ctypes.data, data.nbytes, data.shape, data.strides
         if key not in self._offsets:
             begin = sum(each.nbytes for each in self._kept)
             size = -(-data.nbytes // ALIGNMENT) * ALIGNMENT
@@ -250,6 +250,11 @@ def keep(key: str, plan: Plan, constants: Array) -> None:
     whole = np.concatenate([function.constants, np.zeros(padded(size) - size, np.uint8), constants])
     enclosed = Enclosed(first, function.manifest, size, checksum(function.constants))
     cache.write(key, seal(MARK, function.code[0], whole, replace(plan, enclosed=enclosed)))
+
+
+def _value(span: Span, tensor: int) -> Array | None:
+    """The value of a tensor, if it is known."""
+    return lying_value(span.spec, span.aliases, span.arrays[tensor], tensor)
 
 
 def _first(plan: Plan) -> str:

@@ -25,18 +25,29 @@ def open_layout(general: General, aliases: Aliases,
     known = {each: spec.known[each] for each in (*graph.inputs, *graph.outputs) if each in spec.known}
     roots = {each: aliases.root(each) for each in (*graph.inputs, *graph.outputs, *others) if each not in known}
     buffers = [Buffer(each, terms_of(bound(aliases.size(each)))) for each in sorted({*roots.values()})]
-    found = _layout(spec, {each: (root, 0) for each, root in roots.items()}, buffers, general.scope.assumptions)
+    found = _layout(spec, {each: (root, 0) for each, root in roots.items()}, buffers, general.scope.assumptions, known)
     scope = general.scope
     return replace(found, room=tuple(scope.lengths[scope.opened:]) if scope.capacities else ()), {
         tensor: each for tensor, each in known.items() if not is_open_value(each)}
 
 
-def fixed_layout(spec: Specialization, arrays: Sequence[Array | None],
+def lying_value(spec: Specialization, aliases: Aliases, array: Array | None, tensor: int) -> Array | None:
+    """The value of a tensor that lies in an array, if it is known: its own, or that of a tensor which lies there as
+    well, as of what a loop hands on."""
+    if tensor in spec.known or array is None:
+        return spec.known.get(tensor)
+    place = array.ctypes.data, array.nbytes
+    values = (spec.known[each] for each in aliases.members(aliases.root(tensor)) if each in spec.known)
+    return next((each for each in values if (each.ctypes.data, each.nbytes) == place), None)
+
+
+def fixed_layout(spec: Specialization, aliases: Aliases, arrays: Sequence[Array | None],
                  others: Iterable[int]) -> tuple[Layout, Mapping[int, Array]] | None:
     """The same at fixed shapes, as these and other tensors lie in some arrays; None where one has no memory. Those in
     one piece of memory stay where they are in it: code knows which begin at one place, and what is read soon after it
     was written is still in the cache."""
-    known = {each: spec.known[each] for each in spec.subgraph.outputs if each in spec.known}
+    known = {each: value for each in spec.subgraph.outputs
+             if (value := lying_value(spec, aliases, arrays[each], each)) is not None}
     room: Counter[int] = Counter()
     for array in arrays:
         if array is not None:
@@ -58,7 +69,7 @@ def fixed_layout(spec: Specialization, arrays: Sequence[Array | None],
             return None  # parts of something larger, which a caller lends
         places.update((each, (number, array.ctypes.data - begin)) for each, array in lying.items())
         buffers.append(Buffer(number, terms_of(end - begin)))
-    return _layout(spec, places, buffers, ()), known
+    return _layout(spec, places, buffers, (), known), known
 
 
 def keeps_inputs(aliases: Aliases, layout: Layout, is_open: bool) -> bool:
@@ -87,12 +98,12 @@ def _owner(array: Array) -> object:
 
 
 def _layout(spec: Specialization, places: Mapping[int, tuple[int, int]], buffers: Sequence[Buffer],
-            assumptions: tuple[Assumption, ...]) -> Layout:
+            assumptions: tuple[Assumption, ...], known: Mapping[int, Array]) -> Layout:
     graph = spec.subgraph
     borders = []
     for each in dict.fromkeys((*graph.inputs, *graph.outputs, *places)):
         buffer, offset = places.get(each, (None, 0))
-        numbers = () if buffer is not None else _numbers(spec.known[each])
+        numbers = () if buffer is not None else _numbers(known[each])
         borders.append(Border(each, graph.tensors[each].dtype, tuple(map(terms_of, spec.shape(each))), buffer, offset,
                               numbers))
     return Layout(Place(spec.index, graph.name, 0, ""), graph.inputs, graph.outputs, tuple(borders), tuple(buffers),
