@@ -298,6 +298,7 @@ class SplitV(Op):
     table: ClassVar[str | None] = "SplitVOptions"
     inputs: ClassVar[Count] = exactly(3)
     results: ClassVar[Count] = at_least(1)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
     num_splits: int = 0
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
@@ -306,11 +307,10 @@ class SplitV(Op):
         pieces = vector(args[1], "size_splits", args.outputs)
         fixed = [size for size in pieces if size != -1]
         free, whole = len(pieces) - len(fixed), sum(fixed)
-        if min(fixed, default=0) < 0 or free > 1 or not is_made_of(shape[axis], whole, bool(free)):
+        if any(size < 0 for size in fixed) or free > 1 or not is_made_of(shape[axis], whole, bool(free)):
             raise ShapeError(f"size_splits: expected sizes that sum to {shape[axis]}, at most one of them -1, "
                              f"found {pieces}")
-        rest = shape[axis] - whole
-        return tuple(replaced(shape, axis, rest if size == -1 else size) for size in pieces)
+        return tuple(replaced(shape, axis, shape[axis] - whole if size == -1 else size) for size in pieces)
 
 
 @operator
