@@ -41,10 +41,16 @@ def quantize_rows(rows: Floats, asymmetric: bool) -> tuple[Floats, Floats]:
 
     Rows of numbers so small that the inverse of their scale is infinite count as zeros.
     """
-    if not asymmetric:
-        bound = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
-        bound[np.isinf(np.float32(127) / bound)] = 127
-        return round_half_away(rows * (np.float32(127) / bound)), bound / np.float32(127)
+    if asymmetric:
+        values, scale, zero_point = _stored_rows(rows)
+        return values - zero_point, scale
+    bound = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
+    bound[np.isinf(np.float32(127) / bound)] = 127
+    return round_half_away(rows * (np.float32(127) / bound)), bound / np.float32(127)
+
+
+def _stored_rows(rows: Floats) -> tuple[Floats, Floats, Floats]:
+    """The int8 values of rows (..., k), held as floats, their scales and their zero points (..., 1)."""
     low = rows.min(axis=-1, keepdims=True, initial=0.0)
     high = rows.max(axis=-1, keepdims=True, initial=0.0)
     span = high - low
@@ -55,7 +61,7 @@ def quantize_rows(rows: Floats, asymmetric: bool) -> tuple[Floats, Floats]:
     nearer = np.where(128 - below < 127 + above, -128 - below, 127 - above)
     zero_point = round_half_away(nearer).clip(-128, 127).astype(np.float32)
     values = round_half_away(rows * (np.float32(1) / scale)) + zero_point
-    return values.clip(-128, 127) - zero_point, scale
+    return values.clip(-128, 127), scale, zero_point
 
 
 def hybrid_product(weights: Array, quantization: Quantization, asymmetric: bool) -> Product:
@@ -68,5 +74,27 @@ def hybrid_product(weights: Array, quantization: Quantization, asymmetric: bool)
         sums = np.matmul(values.astype(matrix.dtype, copy=False), matrix)
         product: Floats = sums.astype(np.float32, copy=False) * (scales * weight_scales)
         return product
+
+    return multiply
+
+
+def block_product(weights: Array, scales: Floats) -> Product:
+    """The product of float32 rows (m, k) with weights (n, k), int8, of which each block of k / b in a row has a scale:
+    (n, b). The sums of blocks are scaled and added up in order, then what the zero point adds is taken off."""
+    units, blocks = scales.shape
+    parts = np.moveaxis(weights.reshape(units, blocks, -1), 1, 0)
+    matrices, factors = integer_matrix(parts), np.ascontiguousarray(scales.T)
+    weighted = np.zeros(units, np.float32)
+    for factor, total in zip(factors, parts.sum(axis=-1, dtype=np.int32), strict=True):
+        weighted += factor * total.astype(np.float32)
+
+    def multiply(rows: Floats) -> Floats:
+        values, scale, zero_point = _stored_rows(rows)
+        sums = np.zeros((len(rows), units), np.float32)
+        for part, matrix, factor in zip(np.split(values, blocks, axis=1), matrices, factors, strict=True):
+            sums += np.matmul(part.astype(matrix.dtype, copy=False), matrix).astype(np.float32, copy=False) * factor
+        sums -= zero_point * weighted
+        sums *= scale
+        return sums
 
     return multiply

@@ -21,7 +21,7 @@ from circlet.backends.arithmetic.fixed_point import (
     round_half_away,
 )
 from circlet.backends.arithmetic.quantization import unpack_int4
-from circlet.backends.cpu.hybrid import Product, exact_dtype, hybrid_product, integer_matrix
+from circlet.backends.cpu.hybrid import Product, block_product, exact_dtype, hybrid_product, integer_matrix
 from circlet.backends.cpu.quantized import object_to_activations, object_to_weights
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import activate, chain, prepared, saturating
@@ -30,7 +30,7 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType
-from circlet.runtime.ops.matmul import BatchMatMul, EmbeddingLookup, FullyConnected
+from circlet.runtime.ops.matmul import BatchMatMul, BlockFullyConnected, EmbeddingLookup, FullyConnected
 
 Combinations: TypeAlias = "dict[tuple[DType, DType], Callable[[Node[Any]], Step]]"
 """How an operator is bound for each pair of element types of its first two inputs."""
@@ -92,6 +92,25 @@ def _fully_connected_hybrid(node: Node[FullyConnected]) -> Step:
         np.add(product()(rows), bias, out)
 
     return chain(multiply, *activate(node.op.fused_activation_function, out))
+
+
+def _refuse_blocks(call: Call) -> str | None:
+    op = call.op
+    assert isinstance(op, BlockFullyConnected)
+    if op.fused_activation_function > Activation.TANH:
+        return f"fused activation {op.fused_activation_function.name}"
+    found = tuple(each.dtype for each in call.inputs if each is not None)
+    kinds = (DType.FLOAT32, DType.INT8, DType.FLOAT32, DType.FLOAT32)[:len(found)]
+    return None if found == kinds else f"element types {names(found)} (supported: {names(kinds)})"
+
+
+@rule(BlockFullyConnected, accepts=_refuse_blocks)
+def block_fully_connected(node: Node[BlockFullyConnected]) -> Step:
+    out, weights = node.out.reshape(-1, node.out.shape[-1]), node.input(1)
+    rows = node.input(0).reshape(len(out), weights.shape[1])
+    product = prepared(node, {1, 2}, lambda: block_product(weights, node.input(2)))
+    bias = np.float32(0) if (found := node.optional(3)) is None else found.reshape(-1)
+    return chain(lambda: np.add(product()(rows), bias, out), *activate(node.op.fused_activation_function, out))
 
 
 def _batch_matmul(node: Node[BatchMatMul]) -> Step:

@@ -34,22 +34,51 @@ class FullyConnected(Op):
     """What converters say the bias of int16 activations has; its own element type is what counts."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        source, weights, bias = args[0].shape, args[1].shape, args.get(2)
-        if len(weights) != 2:
-            raise ShapeError(f"the weights must have shape (n, k), found {weights}")
-        units, depth = weights
-        if bias is not None and prod(bias.shape) != units:
-            raise ShapeError(f"the bias must have {units} elements, one for each row of the weights, found shape "
-                             f"{bias.shape}")
-        if self.keep_num_dims or not depth:
-            if source[-1:] != (depth,):
-                raise ShapeError(f"an input of shape {source} meets weights of shape {weights}: expected a last "
-                                 f"dimension of {depth}")
-            return ((*source[:-1], units) if self.keep_num_dims else (prod(source[:-1]), units),)
-        if prod(source) % depth:
-            raise ShapeError(f"an input of shape {source} does not divide into rows of {depth} elements, as the "
-                             f"weights {weights} have")
-        return ((prod(source) // depth, units),)
+        bias = args.get(2)
+        return product_shape(args[0].shape, args[1].shape, None if bias is None else bias.shape, self.keep_num_dims)
+
+
+def product_shape(source: Shape, weights: Shape, bias: Shape | None, keep_num_dims: bool) -> tuple[Shape, ...]:
+    """The shape that FULLY_CONNECTED gives.
+
+    Raises:
+        ShapeError: the operands do not fit.
+    """
+    if len(weights) != 2:
+        raise ShapeError(f"the weights must have shape (n, k), found {weights}")
+    units, depth = weights
+    if bias is not None and prod(bias) != units:
+        raise ShapeError(f"the bias must have {units} elements, one for each row of the weights, found shape {bias}")
+    if keep_num_dims or not depth:
+        if source[-1:] != (depth,):
+            raise ShapeError(f"an input of shape {source} meets weights of shape {weights}: expected a last "
+                             f"dimension of {depth}")
+        return ((*source[:-1], units) if keep_num_dims else (prod(source[:-1]), units),)
+    if prod(source) % depth:
+        raise ShapeError(f"an input of shape {source} does not divide into rows of {depth} elements, as the "
+                         f"weights {weights} have")
+    return ((prod(source) // depth, units),)
+
+
+@dataclass(frozen=True)
+class BlockFullyConnected(Op):
+    """`FULLY_CONNECTED` of float32 rows, each quantised to int8 with a zero point, and weights (n, k), int8, of which
+    each block of k / b in a row has its scale: (n, b), float32. A bias (n,), float32, or none.
+
+    A pass makes it of FULLY_CONNECTED whose weights are quantised by blocks, so that the scales are an operand.
+    """
+
+    name: ClassVar[str] = "BLOCK_FULLY_CONNECTED"
+    inputs: ClassVar[Count] = between(3, 4)
+    optional: ClassVar[frozenset[int]] = frozenset({3})
+    fused_activation_function: Activation = Activation.NONE
+    keep_num_dims: bool = False
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        weights, scales, bias = args[1].shape, args[2].shape, args.get(3)
+        if len(weights) != 2 or len(scales) != 2 or scales[0] != weights[0] or not scales[1] or weights[1] % scales[1]:
+            raise ShapeError(f"expected weights (n, k) and scales (n, b) of each k / b, found {weights} and {scales}")
+        return product_shape(args[0].shape, weights, None if bias is None else bias.shape, self.keep_num_dims)
 
 
 @operator

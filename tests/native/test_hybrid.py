@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops import elementwise
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
+from circlet.runtime.ops.matmul import BatchMatMul, BlockFullyConnected, FullyConnected
 from tests.native.native_cases import native_test
 from tests.native.quantized_models import Array, Network, stored
 from tests.native.test_quantized_conv import weights
 from tests.ops.cases import Case, as_t, q
 from tests.ops.test_conv import CONV_2D
-from tests.ops.test_matmul import HYBRID
+from tests.ops.test_matmul import BLOCKS, HYBRID
 
 
 def is_hybrid(case: Case) -> bool:
@@ -25,6 +25,7 @@ def is_hybrid(case: Case) -> bool:
 
 
 test_matmul_cases = native_test(HYBRID, floats=0.0)
+test_block_cases = native_test(BLOCKS, floats=0.0)
 test_conv_cases = native_test([each for each in CONV_2D if is_hybrid(each)], floats=0.0)
 
 seeds = st.integers(0, 2**32 - 1)
@@ -54,6 +55,21 @@ def test_fully_connected(rows: int, depth: int, units: int, per_axis: bool, asym
     bias = network.constant(floats((units,), seed, "plain")) if has_bias else None
     network.op(FullyConnected(activation, asymmetric_quantize_inputs=asymmetric), x, w, bias)
     network.agree()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([(1,), (9,), (2, 3), (0,)]), st.sampled_from([2, 3, 16, 32, 64]), st.sampled_from([1, 2, 3, 8]),
+       st.sampled_from([1, 20, 64, 200]), st.booleans(), st.sampled_from([Activation.NONE, Activation.RELU6]), kinds,
+       seeds)
+def test_blocks(rows: tuple[int, ...], size: int, blocks: int, units: int, has_bias: bool, activation: Activation,
+                kind: str, seed: int) -> None:
+    network, random = Network(), np.random.default_rng(seed)
+    x = network.input(floats((*rows, size * blocks), seed, kind))
+    w = network.constant(random.integers(-8, 8, (units, size * blocks), np.int8))
+    scales = network.constant(random.uniform(0.01, 0.03, (units, blocks)).astype(np.float32))
+    bias = [network.constant(floats((units,), seed, "plain"))] if has_bias else []
+    network.op(BlockFullyConnected(activation, keep_num_dims=True), x, w, scales, *bias)
+    network.agree(is_native=bool(rows[0]))
 
 
 @settings(max_examples=30, deadline=None)

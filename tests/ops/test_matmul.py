@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.runtime.ir.types import Activation, DType, Quantization
-from circlet.runtime.ops.matmul import BatchMatMul, EmbeddingLookup, FullyConnected
+from circlet.runtime.ops.matmul import BatchMatMul, BlockFullyConnected, EmbeddingLookup, FullyConnected
 from tests.ops.cases import Case, T, q
 from tests.ops.run_cases import case_test
 
@@ -186,7 +186,26 @@ INT4 = [
     Case("hybrid-int4", FullyConnected(), [f32([[127, 0, 63]]), PACKED], [f32([[568, 254]])]),
 ]
 
+BLOCKED = T([[1, 2, -3, 4], [0, 1, 1, -1]], DType.INT8, constant=True)
+SCALES = f32([[0.5, 2], [1, 0.25]], constant=True)
+WHOLE = f32([[127, -128, 3, 5], [0, 255, 51, 0]])
+"""Rows whose scale is 1, and whose zero points are 0 and -128."""
+BLOCKS = [
+    Case("blocks", BlockFullyConnected(), [WHOLE, BLOCKED, SCALES], [f32([[-42.5, -128.5], [-51, 267.75]])]),
+    Case("blocks-bias", BlockFullyConnected(RELU, keep_num_dims=True), [
+        f32([[[127, -128, 3, 5]]]), BLOCKED, SCALES, f32([50, 1], constant=True)], [f32([[[7.5, 0]]])]),
+    Case("blocks-of-rows", BlockFullyConnected(), [WHOLE, BLOCKED, f32([[1], [2]], constant=True)],
+         [f32([[-118, -260], [357, 612]])]),
+    Case("no-rows-of-blocks", BlockFullyConnected(), [f32(np.zeros((0, 4))), BLOCKED, SCALES],
+         [f32(np.zeros((0, 2)))]),
+    Case("blocks-do-not-fit", BlockFullyConnected(), [WHOLE, BLOCKED, f32([[1, 2, 3], [4, 5, 6]])],
+         [f32([[0, 0], [0, 0]])], error=r"expected weights \(n, k\) and scales \(n, b\) of each k / b, found"),
+    Case("blocks-of-int16", BlockFullyConnected(), [WHOLE, T([[1, 2, 3, 4]], DType.INT16), f32([[1]])],
+         [f32([[0], [0]])], error="element types .*int16"),
+]
+
 test_float = case_test(FLOAT)
+test_blocks = case_test(BLOCKS)
 test_int4 = case_test(INT4)
 test_quantized = case_test(QUANTIZED)
 test_hybrid = case_test(HYBRID)

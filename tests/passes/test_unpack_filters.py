@@ -1,4 +1,5 @@
-"""Filters and tables of int4 and int2, as quantisers make them: what LiteRT's reference kernels compute, to the bit."""
+"""Filters and tables of int4 and int2, and weights of which blocks have scales, as quantisers make them: what LiteRT's
+reference kernels compute, to the bit."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.packed import BITS, unpacked
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import Array, DType, Quantization, Shape
+from circlet.runtime.ir.types import Array, Blockwise, DType, Quantization, Shape
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import EmbeddingLookup, FullyConnected
 from circlet.schema.files import dump_model
@@ -123,3 +125,68 @@ def test_interpreters_agree(name: str) -> None:
     reference = litert.OpResolverType.BUILTIN_REF
     expected = by(litert.Interpreter(model_content=content, experimental_op_resolver_type=reference), x)
     np.testing.assert_array_equal(by(circlet.Interpreter(model_content=content), x), expected)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A product of float32 with weights (units, depth) of which blocks of some elements have a scale each."""
+
+    units: int
+    depth: int
+    block: int
+    scales: DType = DType.FLOAT16
+    has_bias: bool = True
+    zero_point: int | None = None
+
+    def model(self) -> Model:
+        """Of any number of rows."""
+        builder, random = ModelBuilder(), np.random.default_rng(8)
+        main = builder.subgraph("main")
+        x = main.input("x", F32, (-1, self.depth))
+        count = -(-self.units * self.depth // self.block)
+        scales = main.constant(random.uniform(0.01, 0.05, (self.units, count // self.units)).astype(self.scales.numpy))
+        zero = -1 if self.zero_point is None else main.constant(np.array([self.zero_point], np.int32)).index
+        weights = main.tensor(Tensor(
+            "w", DType.INT4, (self.units, self.depth), quantization=Quantization(
+                blockwise=Blockwise(scales.index, zero, self.block)),
+            data=random.integers(0, 256, -(-self.units * self.depth // 2)).astype(np.uint8)))
+        bias = [main.constant(random.standard_normal(self.units).astype(np.float32))] if self.has_bias else []
+        (y,) = main.op(FullyConnected(asymmetric_quantize_inputs=True), x, weights, *bias)
+        main.output(y)
+        return builder.build()
+
+
+BLOCKS = {
+    "of_32": Blocks(5, 64, 32),
+    "of_a_row": Blocks(8, 32, 32, has_bias=False),
+    "of_float32": Blocks(3, 96, 32, scales=F32),
+    "many": Blocks(70, 256, 64),
+}
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("case", BLOCKS.values(), ids=list(BLOCKS))
+def test_blocks_have_scales(case: Blocks, backend: str) -> None:
+    """Any number of rows, to the bit what LiteRT's own kernel gives; with float32 scales it has none."""
+    model, random = case.model(), np.random.default_rng(9)
+    content, session = dump_model(model, "tflite"), circlet.Session(model, backend=backend)
+    if backend == "native":
+        assert set(session.backend_of(0)) == {"native"}
+    for rows in (1, 7, 3, 40):
+        x = random.standard_normal((rows, case.depth)).astype(np.float32)
+        (found,) = session.invoke(0, [x])
+        assert found.shape == (rows, case.units)
+        if case.scales is not DType.FLOAT16:
+            continue
+        litert: Any = pytest.importorskip("ai_edge_litert.interpreter")
+        peer = litert.Interpreter(
+            model_content=content,
+            experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+        peer.resize_tensor_input(0, x.shape)
+        np.testing.assert_array_equal(found, by(peer, x))
+
+
+@pytest.mark.parametrize("case", [Blocks(4, 64, 32, zero_point=1), Blocks(4, 48, 32)], ids=["zero_points", "part"])
+def test_other_blocks_are_refused(case: Blocks) -> None:
+    with pytest.raises(UnsupportedError, match=r"FULLY_CONNECTED.*blockwise weights"):
+        circlet.Session(case.model(), backend="cpu")

@@ -97,6 +97,8 @@ COSTS = {
                             4 * (20 + 40 + 4), 32),
     "int4 weights": Cost(matmul.FullyConnected(), [t(1, 5, dtype=I8), t(3, 5, dtype=DType.INT4), None],
                          [t(1, 3, dtype=I8)], 30, 5 + 8, 3),
+    "blocks of weights": Cost(matmul.BlockFullyConnected(), [t(2, 10), t(4, 10, dtype=I8), t(4, 5), t(4)], [t(2, 4)],
+                              2 * 8 * (10 + 5) + 8, 4 * 20 + 40 + 4 * (20 + 4), 32),
     "batch matmul": Cost(matmul.BatchMatMul(), [t(6, 2, 3), t(6, 3, 5)], [t(6, 2, 5)], 2 * 60 * 3, 4 * (36 + 90), 240),
     "batch matmul of a transposed": Cost(matmul.BatchMatMul(adj_x=True), [t(3, 2), t(3, 5)], [t(2, 5)], 60, 4 * 21, 40),
     "embedding": Cost(matmul.EmbeddingLookup(), [t(2, dtype=I32), t(1000, 8)], [t(2, 8)], 0, 8 + 64, 64),

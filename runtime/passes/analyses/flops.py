@@ -163,6 +163,12 @@ def _fully_connected(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
     return 2 * _count(outputs[0]) * _given(inputs, 1).shape[1] + _biased(op, inputs, 2, outputs)
 
 
+def _by_blocks(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
+    """2 y k, and 2 y for each block; y more for a bias, y for an activation."""
+    steps = _given(inputs, 1).shape[1] + _given(inputs, 2).shape[1]
+    return 2 * _count(outputs[0]) * steps + _biased(op, inputs, 3, outputs)
+
+
 def _biased(op: Op, inputs: Inputs, bias: int, outputs: Sequence[Operand]) -> int:
     has = len(inputs) > bias and inputs[bias] is not None
     return (_count(outputs[0]) if has else 0) + _activated(op, outputs)
@@ -378,6 +384,7 @@ RULES: Mapping[type[object], Rule] = {
     conv.Transposed: _transposed,
     conv.BiasedTransposeConv: _transposed,
     matmul.FullyConnected: _fully_connected,
+    matmul.BlockFullyConnected: _by_blocks,
     matmul.BatchMatMul: _batch_matmul,
     matmul.EmbeddingLookup: _nothing,
     lookup.EmbeddingLookupSparse: _looked_up,

@@ -113,6 +113,12 @@ def _of_row(e: Emitter, parameters: ir.Value, row: ir.Value) -> ir.Value:
     return e.address(parameters, I32, e.builder.mul(row, e.number(4)))
 
 
+def parameters_of(e: Emitter, parameters: ir.Value, row: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The scale of a row and its zero point, moved as its elements are."""
+    mine = _of_row(e, parameters, row)
+    return e.load(mine, DType.FLOAT32, _SCALE), e.load(mine, DType.INT32, _MOVED)
+
+
 def _measuring(e: Emitter, form: Form, asymmetric: bool) -> ir.Function:
     """`void(source, count, parameters)`: finds the parameters of a row of `count` floats, by its extremes, and stores
     them."""

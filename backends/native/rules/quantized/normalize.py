@@ -13,8 +13,12 @@ from circlet.backends.native.emit.loops import by_length, fold, spread
 from circlet.backends.native.emit.parallel import parallel_nests
 from circlet.backends.native.rules.figures.figure import offset
 from circlet.backends.native.rules.preferences import QUANTIZED
-from circlet.backends.native.rules.quantized.fractions import product, saturated, shift_right
-from circlet.backends.native.rules.quantized.requantize import clamped
+from circlet.backends.native.rules.quantized.requantize import (
+    clamped,
+    product_of_fractions,
+    saturated,
+    shift_right,
+)
 from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
@@ -63,11 +67,12 @@ def _scaled(e: Emitter, value: ir.Value, mantissa: ir.Value, shift: ir.Value, ma
     """An element times a number, as one that is stored; an int8 is rounded once, a uint8 as LiteRT's kernel does."""
     b, limits, zero, seven = e.builder, np.iinfo(made.numpy), e.wide(0), e.wide(7)
     if made is DType.UINT8:
-        found = shift_right(e, product(e, b.shl(value, seven), mantissa), shift)
+        found = shift_right(e, product_of_fractions(e, b.shl(value, seven), mantissa), shift)
         return clamped(e, b.add(found, e.wide(128)), int(limits.min), int(limits.max))
     beyond = b.sub(seven, shift)
     left, right = (e.intrinsic("smax", each, zero) for each in (beyond, b.neg(beyond)))
-    return clamped(e, shift_right(e, product(e, b.shl(value, left), mantissa), right), int(limits.min), int(limits.max))
+    found = shift_right(e, product_of_fractions(e, b.shl(value, left), mantissa), right)
+    return clamped(e, found, int(limits.min), int(limits.max))
 
 
 def _inverse_root(e: Emitter, x: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -82,10 +87,10 @@ def _inverse_root(e: Emitter, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     half = b.ashr(b.add(b.lshr(b.shl(value, b.shl(pairs, one)), one), one), one)
     root: ir.Value = e.wide(1 << 28)
     for _ in range(5):
-        cube = saturated(e, b.shl(product(e, product(e, root, root), root), e.wide(6)))
-        error = b.sub(product(e, root, 3 << 27), product(e, half, cube))
+        cube = saturated(e, b.shl(product_of_fractions(e, product_of_fractions(e, root, root), root), e.wide(6)))
+        error = b.sub(product_of_fractions(e, root, 3 << 27), product_of_fractions(e, half, cube))
         root = saturated(e, b.shl(error, e.wide(3)))
-    mantissa = b.shl(product(e, root, ROOT_HALF), e.intrinsic("smax", b.neg(shift), zero))
+    mantissa = b.shl(product_of_fractions(e, root, ROOT_HALF), e.intrinsic("smax", b.neg(shift), zero))
     is_one = b.icmp_signed("<=", x, one)
     return (e.select(is_one, e.wide((1 << 31) - 1), mantissa),
             e.select(is_one, zero, e.intrinsic("smax", shift, zero)))

@@ -430,3 +430,24 @@ def _packed(e: Emitter, vectors: Sequence[ir.Value]) -> ir.Value:
     low, high = (e.builder.shuffle_vector(narrow[k], narrow[k + 1], shuffle_mask(*range(2 * lanes))) for k in (0, 2))
     chosen = [vector * lanes + four + k for four in range(0, lanes, 4) for vector in range(4) for k in range(4)]
     return e.builder.shuffle_vector(low, high, shuffle_mask(*chosen))
+
+
+def product_of_fractions(e: Emitter, one: ir.Value, other: ir.Value | int) -> ir.Value:
+    """Of two fractions with 31 bits behind the point, as i64, halves rounded up: gemmlowp's arithmetic, as the numpy
+    backend has it."""
+    factor = e.wide(other) if isinstance(other, int) else other
+    return e.builder.ashr(e.builder.add(e.builder.mul(one, factor), e.wide(1 << 30)), e.wide(31))
+
+
+def saturated(e: Emitter, value: ir.Value) -> ir.Value:
+    """An i64 limited to 32 bits."""
+    return clamped(e, value, -(1 << 31), (1 << 31) - 1)
+
+
+def shift_right(e: Emitter, value: ir.Value, bits: ir.Value) -> ir.Value:
+    """`value / 2 ** bits` of an i64, halves rounded away from zero."""
+    b = e.builder
+    half = b.lshr(b.shl(e.wide(1), bits), e.wide(1))
+    above = b.ashr(b.add(value, half), bits)
+    below = b.neg(b.ashr(b.sub(half, value), bits))
+    return e.select(b.icmp_signed("<", value, e.wide(0)), below, above)

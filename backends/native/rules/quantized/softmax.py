@@ -29,8 +29,12 @@ from circlet.backends.native.rules.figures.figure import quantization, widened
 from circlet.backends.native.rules.figures.multiplier import rescale
 from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.preferences import QUANTIZED
-from circlet.backends.native.rules.quantized.fractions import product, saturated, shift_right
-from circlet.backends.native.rules.quantized.requantize import clamped
+from circlet.backends.native.rules.quantized.requantize import (
+    clamped,
+    product_of_fractions,
+    saturated,
+    shift_right,
+)
 from circlet.backends.native.rules.real.reduce import Register, reserve_row
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
@@ -112,7 +116,7 @@ def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None
         unit = b.lshr(b.shl(e.wide(1), shift), e.wide(1))
 
         def give(k: ir.Value) -> None:
-            share = product(e, inverse, b.zext(e.load(kept, DType.INT32, k), I64))
+            share = product_of_fractions(e, inverse, b.zext(e.load(kept, DType.INT32, k), I64))
             value = b.add(b.trunc(b.ashr(b.add(share, unit), shift), I32), ir.Constant(I32, int(limits.min)))
             result = clamped(e, value, int(limits.min), int(limits.max))
             sinks[0](e, [*row.index, k], b.trunc(result, register_type(made)))
@@ -180,10 +184,10 @@ def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
 def _reciprocal(e: Emitter, half_sum: ir.Value) -> ir.Value:
     """Half of that of a fraction, an i64, of at least a half; see `_inverse`."""
     b = e.builder
-    result = b.add(product(e, half_sum, -1010580540), e.wide(1515870810))
+    result = b.add(product_of_fractions(e, half_sum, -1010580540), e.wide(1515870810))
     for _ in range(3):
-        error = b.sub(e.wide(1 << 29), product(e, half_sum, result))
-        result = b.add(result, saturated(e, b.shl(product(e, result, error), e.wide(2))))
+        error = b.sub(e.wide(1 << 29), product_of_fractions(e, half_sum, result))
+        result = b.add(result, saturated(e, b.shl(product_of_fractions(e, result, error), e.wide(2))))
     return saturated(e, b.shl(result, e.wide(1)))
 
 
@@ -246,18 +250,18 @@ def _log_of_at_least_one(e: Emitter, x: ir.Value) -> ir.Value:
         return b.shl(b.sub(e.wide(SUM_BITS), zeros), e.wide(31 - bits))
 
     zeros = b.sub(_zeros(e, x), e.wide(32))
-    reduced = moved(product(e, moved(x, b.sub(zeros, e.wide(1))), fixed.ROOT_HALF), e.wide(1))
+    reduced = moved(product_of_fractions(e, moved(x, b.sub(zeros, e.wide(1))), fixed.ROOT_HALF), e.wide(1))
     first = saturated(e, b.add(power(zeros), quarter))
-    zeros = b.sub(_zeros(e, product(e, x, fixed.ROOT_HALF)), e.wide(33))
+    zeros = b.sub(_zeros(e, product_of_fractions(e, x, fixed.ROOT_HALF)), e.wide(33))
     reduced = e.intrinsic("smin", reduced, moved(x, zeros))
     exponent = e.intrinsic("smax", first, saturated(e, b.sub(power(zeros), quarter)))
     mean = b.ashr(b.add(reduced, e.wide(fixed.FOURTH_ROOT_HALF + 1)), e.wide(1))
     difference = b.shl(b.sub(reduced, e.wide(fixed.FOURTH_ROOT_HALF)), e.wide(1))
-    square = product(e, difference, difference)
-    numerator = b.add(product(e, difference, reduced),
-                      product(e, product(e, difference, square), fixed.LOG_NUMERATOR))
-    inner = b.add(b.add(e.wide(fixed.LOG_CONSTANT), difference), product(e, square, fixed.LOG_SQUARE))
-    denominator = b.add(product(e, mean, inner), product(e, difference, fixed.LOG_LINEAR))
+    square = product_of_fractions(e, difference, difference)
+    numerator = b.add(product_of_fractions(e, difference, reduced),
+                      product_of_fractions(e, product_of_fractions(e, difference, square), fixed.LOG_NUMERATOR))
+    inner = b.add(b.add(e.wide(fixed.LOG_CONSTANT), difference), product_of_fractions(e, square, fixed.LOG_SQUARE))
+    denominator = b.add(product_of_fractions(e, mean, inner), product_of_fractions(e, difference, fixed.LOG_LINEAR))
     half_sum = b.ashr(b.add(denominator, e.wide(1 << 31)), e.wide(1))
-    scaled = product(e, shift_right(e, numerator, e.wide(bits)), _reciprocal(e, half_sum))
-    return moved(b.add(product(e, exponent, fixed.LN_2), scaled), e.wide(1))
+    scaled = product_of_fractions(e, shift_right(e, numerator, e.wide(bits)), _reciprocal(e, half_sum))
+    return moved(b.add(product_of_fractions(e, exponent, fixed.LN_2), scaled), e.wide(1))

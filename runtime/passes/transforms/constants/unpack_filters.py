@@ -1,15 +1,20 @@
-"""Makes constants of int8 of filters and tables of int4 and int2, which a model stores several elements in a byte."""
+"""Makes constants of int8 of filters and tables of int4 and int2, which a model stores several elements in a byte; and
+operands of the scales of blocks of weights."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from math import prod
+
 import numpy as np
 
-from circlet.runtime.ir.model import Model, Operator, Subgraph
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.packed import unpacked
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
-from circlet.runtime.ops.matmul import EmbeddingLookup, FullyConnected
+from circlet.runtime.ops.matmul import BlockFullyConnected, EmbeddingLookup, FullyConnected
 from circlet.runtime.passes.transforms.rewrite import is_same, rewrite_subgraphs
 from circlet.runtime.records import replace
 
@@ -18,26 +23,52 @@ _PACKED = (DType.INT2, DType.INT4)
 
 def unpack_filters(model: Model) -> Model:
     """Gives convolutions, look-ups in tables, and products filters of int8 for those of int4 and int2; but products of
-    float32 and int8 read int4 as it is stored."""
+    float32 and int8 read int4 as it is stored, unless blocks of it have scales, which then are operands."""
     return rewrite_subgraphs(model, _unpacked)
 
 
 def _unpacked(subgraph: Subgraph) -> Subgraph:
-    tensors, made = list(subgraph.tensors), dict[int, int]()
+    tensors, found = list(subgraph.tensors), dict[tuple[int, bool], int]()
+
+    def instead(tensor: int, of: Callable[[Tensor], Tensor], is_plain: bool = False) -> int:
+        if (tensor, is_plain) not in found:
+            found[tensor, is_plain] = len(tensors)
+            tensors.append(of(tensors[tensor]))
+        return found[tensor, is_plain]
 
     def changed(operator: Operator) -> Operator:
+        op, scales = operator.op, _scales(subgraph, operator)
+        if isinstance(op, FullyConnected) and scales is not None:
+            x, packed, *others = operator.inputs
+            single = partial(_single, subgraph.tensors[packed].shape[0])
+            inputs = (x, instead(packed, _plain_bytes, is_plain=True), instead(scales, single), *others)
+            made = BlockFullyConnected(op.fused_activation_function, op.keep_num_dims)
+            return replace(operator, op=made, inputs=inputs)
         if not _reads_bytes(subgraph, operator):
             return operator
         x, packed, *others = operator.inputs
-        if packed not in made:
-            made[packed] = len(tensors)
-            tensors.append(_bytes(tensors[packed]))
-        return replace(operator, inputs=(x, made[packed], *others))
+        return replace(operator, inputs=(x, instead(packed, _bytes), *others))
 
     operators = tuple(map(changed, subgraph.operators))
     if is_same(operators, subgraph.operators):
         return subgraph
     return replace(subgraph, tensors=tuple(tensors), operators=operators)
+
+
+def _scales(subgraph: Subgraph, operator: Operator) -> int | None:
+    """The tensor of the scales of blocks, of a product of float32 with such weights; None of all others."""
+    op = operator.op
+    if not isinstance(op, FullyConnected) or op.weights_format:
+        return None
+    x, packed = (subgraph.tensors[each] for each in operator.inputs[:2])
+    blocks = None if packed.quantization is None else packed.quantization.blockwise
+    if blocks is None or blocks.zero_points != ABSENT or len(packed.shape) != 2 or packed.sparsity is not None:
+        return None
+    scales, (units, depth) = subgraph.tensors[blocks.scales], packed.shape
+    fits = not depth % blocks.block_size and prod(scales.shape) * blocks.block_size == units * depth > 0
+    is_constant = packed.dtype is DType.INT4 and packed.data is not None and scales.data is not None
+    is_float = x.dtype is DType.FLOAT32 and scales.dtype in (DType.FLOAT16, DType.FLOAT32) and scales.sparsity is None
+    return blocks.scales if fits and is_constant and is_float else None
 
 
 def _reads_bytes(subgraph: Subgraph, operator: Operator) -> bool:
@@ -56,3 +87,16 @@ def _bytes(tensor: Tensor) -> Tensor:
     data = unpacked(tensor.data, tensor.dtype, tensor.shape).astype(np.int8)
     data.flags.writeable = False
     return replace(tensor, dtype=DType.INT8, data=data)
+
+
+def _plain_bytes(tensor: Tensor) -> Tensor:
+    """The integers alone, as their scales are elsewhere."""
+    return replace(_bytes(tensor), quantization=None)
+
+
+def _single(units: int, scales: Tensor) -> Tensor:
+    """Scales as float32, a row for each of the weights."""
+    assert scales.data is not None
+    data = np.ascontiguousarray(scales.data.reshape(units, -1), np.float32)
+    data.flags.writeable = False
+    return replace(scales, dtype=DType.FLOAT32, data=data, shape=data.shape, shape_signature=None)
