@@ -30,7 +30,13 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType
-from circlet.runtime.ops.matmul import BatchMatMul, BlockFullyConnected, EmbeddingLookup, FullyConnected
+from circlet.runtime.ops.matmul import (
+    BatchMatMul,
+    BlockEmbeddingLookup,
+    BlockFullyConnected,
+    EmbeddingLookup,
+    FullyConnected,
+)
 
 Combinations: TypeAlias = "dict[tuple[DType, DType], Callable[[Node[Any]], Step]]"
 """How an operator is bound for each pair of element types of its first two inputs."""
@@ -253,16 +259,36 @@ def _refuse_embedding_lookup(call: Call) -> Iterator[str]:
 def embedding_lookup(node: Node[EmbeddingLookup]) -> Step:
     indices, table, out = node.input(0), node.input(1), node.out
     found = out if table.dtype == out.dtype else np.empty(out.shape, table.dtype)
-
-    def look_up() -> None:
-        if indices.size and not 0 <= indices.min() <= indices.max() < len(table):
-            wrong = next(each for each in indices.tolist() if not 0 <= each < len(table))
-            raise ExecutionError(f"index {wrong} is outside a table of {len(table)} rows")
-        np.take(table, indices, axis=0, out=found, mode="clip")
-
+    look_up = _rows(indices, table, found)
     if found is out:
         return look_up
     scales = np.array(node.quantization(1).scales, np.float32)
     each_row = np.zeros_like(indices) if len(scales) == 1 else indices
     shape = (-1, *(1,) * (out.ndim - 1))
     return chain(look_up, lambda: np.multiply(found, scales[each_row].reshape(shape), out))
+
+
+def _refuse_table_of_blocks(call: Call) -> str | None:
+    found = tuple(each.dtype for each in call.inputs if each is not None)
+    kinds = (DType.INT32, DType.INT8, DType.FLOAT32)
+    return None if found == kinds else f"element types {names(found)} (supported: {names(kinds)})"
+
+
+@rule(BlockEmbeddingLookup, accepts=_refuse_table_of_blocks)
+def block_embedding_lookup(node: Node[BlockEmbeddingLookup]) -> Step:
+    indices, table, scales = node.input(0), node.input(1), node.input(2)
+    shape = (len(indices), scales.shape[1], table.shape[1] // scales.shape[1])
+    found, out = np.empty((len(indices), table.shape[1]), table.dtype), node.out.reshape(shape)
+    return chain(_rows(indices, table, found),
+                 lambda: np.multiply(found.reshape(shape), scales[indices][..., None], out))
+
+
+def _rows(indices: Array, table: Array, found: Array) -> Step:
+    """The step that copies the rows of a table that indices name."""
+    def look_up() -> None:
+        if indices.size and not 0 <= indices.min() <= indices.max() < len(table):
+            wrong = next(each for each in indices.tolist() if not 0 <= each < len(table))
+            raise ExecutionError(f"index {wrong} is outside a table of {len(table)} rows")
+        np.take(table, indices, axis=0, out=found, mode="clip")
+
+    return look_up

@@ -60,6 +60,18 @@ def product_shape(source: Shape, weights: Shape, bias: Shape | None, keep_num_di
     return ((prod(source) // depth, units),)
 
 
+def blocks_of(args: Operands, position: int) -> tuple[Shape, Shape]:
+    """The shapes of weights and of the scales of their blocks, which are the input behind.
+
+    Raises:
+        ShapeError: they do not fit.
+    """
+    weights, scales = args[position].shape, args[position + 1].shape
+    if len(weights) != 2 or len(scales) != 2 or scales[0] != weights[0] or not scales[1] or weights[1] % scales[1]:
+        raise ShapeError(f"expected weights (n, k) and scales (n, b) of each k / b, found {weights} and {scales}")
+    return weights, scales
+
+
 @dataclass(frozen=True)
 class BlockFullyConnected(Op):
     """`FULLY_CONNECTED` of float32 rows, each quantised to int8 with a zero point, and weights (n, k), int8, of which
@@ -75,9 +87,7 @@ class BlockFullyConnected(Op):
     keep_num_dims: bool = False
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        weights, scales, bias = args[1].shape, args[2].shape, args.get(3)
-        if len(weights) != 2 or len(scales) != 2 or scales[0] != weights[0] or not scales[1] or weights[1] % scales[1]:
-            raise ShapeError(f"expected weights (n, k) and scales (n, b) of each k / b, found {weights} and {scales}")
+        (weights, _), bias = blocks_of(args, 1), args.get(3)
         return product_shape(args[0].shape, weights, None if bias is None else bias.shape, self.keep_num_dims)
 
 
@@ -137,3 +147,21 @@ class EmbeddingLookup(Op):
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (None,)
+
+
+@dataclass(frozen=True)
+class BlockEmbeddingLookup(Op):
+    """`EMBEDDING_LOOKUP` of a table (rows, k), int8, of which each block of k / b in a row has its scale: (rows, b),
+    float32. The result (n, k) is float32."""
+
+    name: ClassVar[str] = "BLOCK_EMBEDDING_LOOKUP"
+    inputs: ClassVar[Count] = exactly(3)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        indices, (table, _) = args[0].shape, blocks_of(args, 1)
+        if len(indices) != 1:
+            raise ShapeError(f"expected a list of indices (n,), found shape {indices}")
+        return ((*indices, table[1]),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.FLOAT32,)

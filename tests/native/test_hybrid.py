@@ -16,7 +16,7 @@ from tests.native.quantized_models import Array, Network, stored
 from tests.native.test_quantized_conv import weights
 from tests.ops.cases import Case, as_t, q
 from tests.ops.test_conv import CONV_2D
-from tests.ops.test_matmul import BLOCKS, HYBRID
+from tests.ops.test_matmul import BLOCK_ROWS, BLOCKS, HYBRID
 
 
 def is_hybrid(case: Case) -> bool:
@@ -25,7 +25,7 @@ def is_hybrid(case: Case) -> bool:
 
 
 test_matmul_cases = native_test(HYBRID, floats=0.0)
-test_block_cases = native_test(BLOCKS, floats=0.0)
+test_block_cases = native_test([*BLOCKS, *BLOCK_ROWS], floats=0.0)
 test_conv_cases = native_test([each for each in CONV_2D if is_hybrid(each)], floats=0.0)
 
 seeds = st.integers(0, 2**32 - 1)

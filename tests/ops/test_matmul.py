@@ -6,7 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.runtime.ir.types import Activation, DType, Quantization
-from circlet.runtime.ops.matmul import BatchMatMul, BlockFullyConnected, EmbeddingLookup, FullyConnected
+from circlet.runtime.ops.matmul import (
+    BatchMatMul,
+    BlockEmbeddingLookup,
+    BlockFullyConnected,
+    EmbeddingLookup,
+    FullyConnected,
+)
 from tests.ops.cases import Case, T, q
 from tests.ops.run_cases import case_test
 
@@ -204,7 +210,22 @@ BLOCKS = [
          [f32([[0], [0]])], error="element types .*int16"),
 ]
 
+BLOCK_ROWS = [
+    Case("rows-of-blocks", BlockEmbeddingLookup(), [[1, 0, 1], BLOCKED, SCALES],
+         [f32([[0, 1, 0.25, -0.25], [0.5, 1, -6, 8], [0, 1, 0.25, -0.25]])]),
+    Case("no-indices", BlockEmbeddingLookup(), [np.zeros(0, np.int32), BLOCKED, SCALES], [f32(np.zeros((0, 4)))]),
+    Case("index-too-large", BlockEmbeddingLookup(), [[0, 2], BLOCKED, SCALES], [f32(np.zeros((2, 4)))],
+         error="index 2 is outside a table of 2 rows"),
+    Case("index-negative", BlockEmbeddingLookup(), [[-1], BLOCKED, SCALES], [f32(np.zeros((1, 4)))],
+         error="index -1 is outside a table of 2 rows"),
+    Case("indices-of-rank-2", BlockEmbeddingLookup(), [[[0]], BLOCKED, SCALES], [f32(np.zeros((1, 4)))],
+         error="expected a list of indices"),
+    Case("int64-indices-of-blocks", BlockEmbeddingLookup(), [T([0], DType.INT64), BLOCKED, SCALES],
+         [f32([[0.5, 1, -6, 8]])], error="element types .*int64"),
+]
+
 test_float = case_test(FLOAT)
+test_block_rows = case_test(BLOCK_ROWS)
 test_blocks = case_test(BLOCKS)
 test_int4 = case_test(INT4)
 test_quantized = case_test(QUANTIZED)

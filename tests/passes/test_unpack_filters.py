@@ -138,11 +138,11 @@ class Blocks:
     has_bias: bool = True
     zero_point: int | None = None
 
-    def model(self) -> Model:
-        """Of any number of rows."""
+    def model(self, is_table: bool = False) -> Model:
+        """Of any number of rows; `is_table`: which are looked up, by number, and not multiplied."""
         builder, random = ModelBuilder(), np.random.default_rng(8)
         main = builder.subgraph("main")
-        x = main.input("x", F32, (-1, self.depth))
+        x = main.input("x", I32, (-1,)) if is_table else main.input("x", F32, (-1, self.depth))
         count = -(-self.units * self.depth // self.block)
         scales = main.constant(random.uniform(0.01, 0.05, (self.units, count // self.units)).astype(self.scales.numpy))
         zero = -1 if self.zero_point is None else main.constant(np.array([self.zero_point], np.int32)).index
@@ -150,6 +150,10 @@ class Blocks:
             "w", DType.INT4, (self.units, self.depth), quantization=Quantization(
                 blockwise=Blockwise(scales.index, zero, self.block)),
             data=random.integers(0, 256, -(-self.units * self.depth // 2)).astype(np.uint8)))
+        if is_table:
+            rows = Tensor("y", F32, (1, self.depth), shape_signature=(-1, self.depth))
+            main.output(*main.op(EmbeddingLookup(), x, weights, outputs=[rows]))
+            return builder.build()
         bias = [main.constant(random.standard_normal(self.units).astype(np.float32))] if self.has_bias else []
         (y,) = main.op(FullyConnected(asymmetric_quantize_inputs=True), x, weights, *bias)
         main.output(y)
@@ -165,17 +169,19 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("is_table", [False, True], ids=["product", "table"])
 @pytest.mark.parametrize("case", BLOCKS.values(), ids=list(BLOCKS))
-def test_blocks_have_scales(case: Blocks, backend: str) -> None:
-    """Any number of rows, to the bit what LiteRT's own kernel gives; with float32 scales it has none."""
-    model, random = case.model(), np.random.default_rng(9)
+def test_blocks_have_scales(case: Blocks, is_table: bool, backend: str) -> None:
+    """Any number of rows, to the bit what LiteRT's own kernels give; with float32 scales it has none."""
+    model, random = case.model(is_table), np.random.default_rng(9)
     content, session = dump_model(model, "tflite"), circlet.Session(model, backend=backend)
     if backend == "native":
         assert set(session.backend_of(0)) == {"native"}
     for rows in (1, 7, 3, 40):
-        x = random.standard_normal((rows, case.depth)).astype(np.float32)
+        x = random.integers(0, case.units, rows).astype(np.int32) if is_table else random.standard_normal(
+            (rows, case.depth)).astype(np.float32)
         (found,) = session.invoke(0, [x])
-        assert found.shape == (rows, case.units)
+        assert found.shape == (rows, case.depth if is_table else case.units)
         if case.scales is not DType.FLOAT16:
             continue
         litert: Any = pytest.importorskip("ai_edge_litert.interpreter")
@@ -188,5 +194,13 @@ def test_blocks_have_scales(case: Blocks, backend: str) -> None:
 
 @pytest.mark.parametrize("case", [Blocks(4, 64, 32, zero_point=1), Blocks(4, 48, 32)], ids=["zero_points", "part"])
 def test_other_blocks_are_refused(case: Blocks) -> None:
-    with pytest.raises(UnsupportedError, match=r"FULLY_CONNECTED.*blockwise weights"):
-        circlet.Session(case.model(), backend="cpu")
+    for is_table, name in ((False, "FULLY_CONNECTED"), (True, "EMBEDDING_LOOKUP")):
+        with pytest.raises(UnsupportedError, match=f"{name}.*blockwise weights"):
+            circlet.Session(case.model(is_table), backend="cpu")
+
+
+@NATIVE
+@pytest.mark.parametrize("name", ["rows", "rows_of_one_scale"])
+def test_tables_of_integers_are_native(name: str) -> None:
+    session = circlet.Session(model(CASES[name], filter_of(CASES[name])), backend="native")
+    assert set(session.backend_of(0)) == {"native"}

@@ -101,6 +101,8 @@ COSTS = {
                               2 * 8 * (10 + 5) + 8, 4 * 20 + 40 + 4 * (20 + 4), 32),
     "batch matmul": Cost(matmul.BatchMatMul(), [t(6, 2, 3), t(6, 3, 5)], [t(6, 2, 5)], 2 * 60 * 3, 4 * (36 + 90), 240),
     "batch matmul of a transposed": Cost(matmul.BatchMatMul(adj_x=True), [t(3, 2), t(3, 5)], [t(2, 5)], 60, 4 * 21, 40),
+    "embedding of blocks": Cost(matmul.BlockEmbeddingLookup(), [
+        t(2, dtype=I32), t(10, 8, dtype=I8), t(10, 4)], [t(2, 8)], 16, 8 + 16 + 32, 64),
     "embedding": Cost(matmul.EmbeddingLookup(), [t(2, dtype=I32), t(1000, 8)], [t(2, 8)], 0, 8 + 64, 64),
     "embedding of sparse ids": Cost(
         lookup.EmbeddingLookupSparse(), [t(3, dtype=I32), t(3, 2, dtype=I32), t(2, dtype=I32), t(3), t(1000, 8)],

@@ -387,6 +387,7 @@ RULES: Mapping[type[object], Rule] = {
     matmul.BlockFullyConnected: _by_blocks,
     matmul.BatchMatMul: _batch_matmul,
     matmul.EmbeddingLookup: _nothing,
+    matmul.BlockEmbeddingLookup: _per_result(1, "a product with the scale"),
     lookup.EmbeddingLookupSparse: _looked_up,
     lookup.LshProjection: _projected,
     recurrent.Recurrent: _recurrent,

@@ -34,6 +34,8 @@ READ_IN_PART = frozenset({
     "STABLEHLO_DYNAMIC_SLICE", "STABLEHLO_GATHER", "STABLEHLO_SLICE", "STRIDED_SLICE",
 })
 """Operators that read as much of their data as their result has."""
+TABLES: Mapping[str, tuple[int, ...]] = {"BLOCK_EMBEDDING_LOOKUP": (1, 2), "EMBEDDING_LOOKUP_SPARSE": (4,)}
+"""Inputs of which operators read as many rows as input 0 has elements."""
 NOT_READ = frozenset({"RANK", "SHAPE", "ZEROS_LIKE", "LOOP_LENGTH", "LOOP_SLICES"})
 """Operators that need but the shapes of their inputs."""
 
@@ -86,11 +88,11 @@ def bytes_read(op: Op, inputs: Sequence[Operand | None], outputs: Sequence[Opera
         return [0] * len(inputs)
     skipped = {*op.views().values(), *op.overwrites().values()}
     found = [0 if k in skipped else nbytes(each) for k, each in enumerate(inputs)]
-    if op.name == "EMBEDDING_LOOKUP_SPARSE":
-        ids, table = inputs[0], inputs[4]
+    for position in TABLES.get(op.name, ()):
+        ids, table = inputs[0], inputs[position]
         assert ids is not None
         assert table is not None
-        found[4] = min(found[4], prod(ids.shape) * nbytes(replace(table, shape=(1, *table.shape[1:]))))
+        found[position] = min(found[position], prod(ids.shape) * nbytes(replace(table, shape=(1, *table.shape[1:]))))
     if op.name in READ_IN_PART:
         found[_data(op)] = min(found[_data(op)], sum(map(nbytes, outputs)))
     return found

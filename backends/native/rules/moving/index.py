@@ -7,6 +7,7 @@ from functools import reduce
 from math import prod
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I64, Emitter, is_real
@@ -34,7 +35,7 @@ from circlet.runtime.ops.index import (
     UpdateRow,
     Where,
 )
-from circlet.runtime.ops.matmul import EmbeddingLookup
+from circlet.runtime.ops.matmul import BlockEmbeddingLookup, EmbeddingLookup
 
 FIRST, SECOND = frozenset({0}), frozenset({1})
 """Inputs by position, as `memory_inputs` and `parameters` name them."""
@@ -117,22 +118,58 @@ def gather(node: Node[Gather], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 
 def _dequantizes(call: Call) -> str | None:
-    """Refuses tables of integers that are looked up as the real values they stand for."""
-    table, made = call.input(1).dtype, call.outputs[0].dtype
-    return None if table is made else f"a table of {table.value} for an output of {made.value}"
+    """Refuses tables of integers that are looked up as the real values they stand for, unless they are int8 with one
+    scale, or one for each row."""
+    table, made = call.input(1), call.outputs[0].dtype
+    scales = () if table.quantization is None else table.quantization.scales
+    if table.dtype is made or ((table.dtype, made) == (DType.INT8, DType.FLOAT32) and scales):
+        return None
+    return f"a table of {table.dtype.value} for an output of {made.value}"
 
 
 @nest(EmbeddingLookup, all_of(_indices(0), _dequantizes), memory_inputs=SECOND)
 def embedding_lookup(node: Node[EmbeddingLookup], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of indices (p...) and a table (n, b...): (p..., b...). A loop over the indices checks each, and copies its
-    row."""
-    indices, table = node.input(0), node.input(1)
+    """Of indices (p...) and a table (n, b...): (p..., b...). A loop over the indices checks each, and copies its row,
+    or what that stands for."""
+    indices, table, kind = node.input(0), node.input(1), node.call.outputs[0].dtype
+    quantized = None if table.dtype is kind else node.call.input(1).quantization
+    scales = None if quantized is None else node.function.external(np.array(quantized.scales, np.float32))
+    has_one = quantized is not None and len(quantized.scales) == 1
     with e.nest(indices.shape) as place:
-        index = extended(e, indices.element(e, place), indices.dtype)
-        expect(node, Whole(e, index).is_in(0, table.shape[0] - 1),
-               f"index {{}} is outside a table of {table.shape[0]} rows", Whole(e, index))
+        index = _named(node, indices, place, table)
+        scale = None if scales is None else e.load(scales, DType.FLOAT32, e.number(0) if has_one else index)
         with every(e, table.shape[1:]) as inner:
-            sinks[0](e, [*place, *inner], table.element(e, [index, *inner]))
+            value = table.element(e, [index, *inner])
+            sinks[0](e, [*place, *inner], value if scale is None else _real(e, value, scale))
+
+
+@nest(BlockEmbeddingLookup, _indices(0), memory_inputs=frozenset({1, 2}))
+def block_embedding_lookup(node: Node[BlockEmbeddingLookup], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of indices (p,), a table (n, k), int8, and scales (n, b): (p, k), float32. A loop over the indices checks each,
+    and one over blocks gives what a row stands for."""
+    indices, table, scales = node.input(0), node.input(1), node.input(2)
+    blocks, size = scales.shape[1], table.shape[1] // scales.shape[1]
+    with e.nest(indices.shape) as place:
+        index = _named(node, indices, place, table)
+        with e.nest((blocks,)) as (block,):
+            scale, begin = scales.element(e, [index, block]), e.builder.mul(block, e.number(size))
+            with every(e, (size,)) as (k,):
+                column = e.builder.add(begin, k)
+                sinks[0](e, [*place, column], _real(e, table.element(e, [index, column]), scale))
+
+
+def _named(node: Node[Any], indices: Value, place: Index, table: Value) -> ir.Value:
+    """The number of a row, which leaves the function unless the table has it."""
+    e = node.function.e
+    index = extended(e, indices.element(e, place), indices.dtype)
+    expect(node, Whole(e, index).is_in(0, table.shape[0] - 1),
+           f"index {{}} is outside a table of {table.shape[0]} rows", Whole(e, index))
+    return index
+
+
+def _real(e: Emitter, stored: ir.Value, scale: ir.Value) -> ir.Value:
+    """What an int8 stands for."""
+    return e.builder.fmul(e.builder.sitofp(stored, scale.type), scale)
 
 
 def _checked(node: Node[Any], indices: Value, place: Index, size: int) -> ir.Value:

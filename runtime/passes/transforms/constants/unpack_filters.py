@@ -14,7 +14,7 @@ from circlet.runtime.ir.packed import unpacked
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
-from circlet.runtime.ops.matmul import BlockFullyConnected, EmbeddingLookup, FullyConnected
+from circlet.runtime.ops.matmul import BlockEmbeddingLookup, BlockFullyConnected, EmbeddingLookup, FullyConnected
 from circlet.runtime.passes.transforms.rewrite import is_same, rewrite_subgraphs
 from circlet.runtime.records import replace
 
@@ -38,11 +38,12 @@ def _unpacked(subgraph: Subgraph) -> Subgraph:
 
     def changed(operator: Operator) -> Operator:
         op, scales = operator.op, _scales(subgraph, operator)
-        if isinstance(op, FullyConnected) and scales is not None:
+        if scales is not None:
             x, packed, *others = operator.inputs
             single = partial(_single, subgraph.tensors[packed].shape[0])
             inputs = (x, instead(packed, _plain_bytes, is_plain=True), instead(scales, single), *others)
-            made = BlockFullyConnected(op.fused_activation_function, op.keep_num_dims)
+            made = BlockFullyConnected(op.fused_activation_function, op.keep_num_dims) if isinstance(
+                op, FullyConnected) else BlockEmbeddingLookup()
             return replace(operator, op=made, inputs=inputs)
         if not _reads_bytes(subgraph, operator):
             return operator
@@ -56,19 +57,21 @@ def _unpacked(subgraph: Subgraph) -> Subgraph:
 
 
 def _scales(subgraph: Subgraph, operator: Operator) -> int | None:
-    """The tensor of the scales of blocks, of a product of float32 with such weights; None of all others."""
+    """The tensor of the scales of blocks, of a product of float32 with such weights, or of a look-up of float32 in such
+    a table; None of all others."""
     op = operator.op
-    if not isinstance(op, FullyConnected) or op.weights_format:
+    if not isinstance(op, (EmbeddingLookup, FullyConnected)) or (isinstance(op, FullyConnected) and op.weights_format):
         return None
-    x, packed = (subgraph.tensors[each] for each in operator.inputs[:2])
+    x, packed, y = (subgraph.tensors[each] for each in (*operator.inputs[:2], operator.outputs[0]))
     blocks = None if packed.quantization is None else packed.quantization.blockwise
     if blocks is None or blocks.zero_points != ABSENT or len(packed.shape) != 2 or packed.sparsity is not None:
         return None
     scales, (units, depth) = subgraph.tensors[blocks.scales], packed.shape
     fits = not depth % blocks.block_size and prod(scales.shape) * blocks.block_size == units * depth > 0
     is_constant = packed.dtype is DType.INT4 and packed.data is not None and scales.data is not None
-    is_float = x.dtype is DType.FLOAT32 and scales.dtype in (DType.FLOAT16, DType.FLOAT32) and scales.sparsity is None
-    return blocks.scales if fits and is_constant and is_float else None
+    is_float = (x if isinstance(op, FullyConnected) else y).dtype is DType.FLOAT32
+    is_scaled = scales.dtype in (DType.FLOAT16, DType.FLOAT32) and scales.sparsity is None
+    return blocks.scales if fits and is_constant and is_float and is_scaled else None
 
 
 def _reads_bytes(subgraph: Subgraph, operator: Operator) -> bool:
