@@ -150,8 +150,8 @@ class StridedSlice(Op):
         return (tuple(result),)
 
     def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
-        strides = args[3].known
-        if args[1].rank != 1 or strides is None or strides.dtype.hasobject or not strides.all() or self.offset:
+        by = args[3].known
+        if args[1].rank != 1 or self.offset or (by is not None and (by.dtype.hasobject or not by.all())):
             return None
         count = args[1].shape[0]
         values = [_values(args[k + 1], name, count) for k, name in enumerate(("begin", "end", "strides"))]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from circlet.runtime.errors import ModelError, plural
@@ -15,6 +16,7 @@ from circlet.schema.onnx.types import type_of
 
 HeldShapes: TypeAlias = "tuple[Shape, ...] | None"
 """What is known of the tensors in a sequence; see `Value.held_shapes`."""
+NOTHING: Mapping[int, Value] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,7 @@ class Body:
 
 
 def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequence[Shape | None],
-                   held: Sequence[HeldShapes] = ()) -> Body:
+                   held: Sequence[HeldShapes] = (), kept: Mapping[int, Value] = NOTHING) -> Body:
     """Translates a GraphProto inside of a node of `scope`.
 
     Args:
@@ -59,6 +61,7 @@ def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequ
         proto: the graph.
         types, shapes: those of its inputs, which what it declares may lack or contradict.
         held: what is known of the tensors in inputs that are sequences; nothing by default.
+        kept: the constants that inputs are in each turn, by position; an output of their names is the input.
 
     Raises:
         ModelError: it declares another number or other types of inputs.
@@ -67,17 +70,20 @@ def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequ
         raise ModelError(f"graph {proto.name!r}: expected {plural(len(types), 'input')}, found {len(proto.input)}")
     inner = scope.inner(proto.name)
     inputs = []
-    for each, type, shape, own in zip(proto.input, types, shapes, held or (None,) * len(types), strict=True):
+    for k, (each, type, shape, own) in enumerate(zip(proto.input, types, shapes, held or (None,) * len(types),
+                                                     strict=True)):
         wanted = type_of(each.type)
         if wanted is not None and wanted != type:
             raise ModelError(f"graph {proto.name!r}, input {each.name!r}: expected {type_text(type)}, which the node "
                              f"passes, found {type_text(wanted)}")
         value = inner.graph.input(type, shape, each.name, held_shapes=own)
-        inner.define(each.name, value)
+        inner.define(each.name, kept.get(k, value))
         inputs.append(value)
     inner.read_constants(proto)
     translate(inner, proto.node)
-    return Body(inner.graph, tuple(inputs), tuple(inner.value(each.name) for each in proto.output))
+    own_names = {proto.input[k].name: inputs[k] for k in kept}
+    return Body(inner.graph, tuple(inputs), tuple(
+        own_names.get(each.name) or inner.value(each.name) for each in proto.output))
 
 
 def union(bodies: Sequence[Body]) -> tuple[Value, ...]:

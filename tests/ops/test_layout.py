@@ -85,6 +85,10 @@ SLICE = [
 STRIDED_SLICE = [
     Case("range", StridedSlice(), [V, *bounds((1, 4, 2))], [V[1:4:2]]),
     Case("run-time", StridedSlice(), [V, [1], [4], const([1])], [V[1:4]]),
+    Case("run-time-strides", StridedSlice(end_mask=2), [Y, i64([0, 9]), i64([9, 0]), i64([2, -2])], [Y[::2, ::-2]]),
+    Case("run-time-strides-masks", StridedSlice(begin_mask=1, end_mask=1, shrink_axis_mask=2),
+         [Y, i64([0, -1]), i64([0, 0]), i64([-1, 5])], [Y[::-1, -1]]),
+    Case("run-time-stride", StridedSlice(), [V, [0], [5], [0]], [V], error="strides: expected none that is 0"),
     Case("clamped", StridedSlice(), [V, *bounds((-9, 99, 1))], [V]),
     Case("crossed", StridedSlice(), [V, *bounds((4, 1, 1))], [V[:0]]),
     Case("backwards", StridedSlice(), [V, *bounds((9, -9, -2))], [V[::-2]]),

@@ -49,6 +49,7 @@ PREFERENCES: Mapping[str, tuple[str, ...]] = {
     "RANGE": (PLAIN, "sums"),
     "RESAMPLE": (PLAIN, "smooth"),
     "SCATTER_ND": ("one", PLAIN),
+    "STRIDED_SLICE": (PLAIN, "steps"),
     "TILE": ("broadcast", PLAIN),
     "LSTM": (PLAIN, "basic"),
     "SVDF": (PLAIN, INT8),

@@ -78,9 +78,7 @@ def _sliced(node: Node, axes: Sequence[int], starts: Value, ends: Value, steps: 
     if steps is None:
         steps = node.constant(np.ones(len(axes), np.int64))
     stride = steps.data
-    if stride is None:
-        node.unsupported("steps that are not constant")
-    if (stride < 0).any():
+    if stride is None or (stride < 0).any():
         starts = _from_inside(node, axes, starts)
     bounds = [_spread(node, each, taken, length, spare) for each, spare in ((starts, 0), (ends, 0), (steps, 1))]
     return node.apply(sliced(full, full), node[0], *bounds)

@@ -134,9 +134,11 @@ def _fixpoint(node: Node, initial: Sequence[Value], ranks: Sequence[int]
     count = len(program.graphs)
     trial = Scope(node.graph, node.scope.unit, node.scope)
     trial.is_trial = True
-    scope = trial if () in held else node.scope
+    scope, proto = trial if () in held else node.scope, node.body("body")
+    kept = {2 + k: value for k, value in enumerate(initial)
+            if value.data is not None and proto.output[1 + k].name == proto.input[2 + k].name}
     while True:
-        body = translate_body(scope, node.body("body"), types, [*heads, *shapes], [None, None, *held])
+        body = translate_body(scope, proto, types, [*heads, *shapes], [None, None, *held], kept)
         found = [merged(pair) for pair in zip(shapes, body.shapes[1:], strict=False)]
         held_then = [united(*pair) for pair in zip(held, body.held[1:], strict=False)]
         if found == shapes and held_then == held:

@@ -93,7 +93,7 @@ def stablehlo_slice(node: Node[StablehloSlice]) -> tuple[Value]:
     """Of x: the elements from `start_indices` on, `strides` apart; a view where they are one run."""
     e = node.function.e
     starts = [Whole(e, each) for each in node.op.start_indices]
-    return (part(e, node.input(0), starts, node.shape, node.op.strides),)
+    return (part(e, node.input(0), starts, node.shape, [Whole(e, each) for each in node.op.strides]),)
 
 
 @fused(ReverseV2, movable, is_free=True, parameters=SECOND, quantized_as=nothing)
@@ -102,7 +102,7 @@ def reverse_v2(node: Node[ReverseV2]) -> tuple[Value]:
     x, e = node.input(0), node.function.e
     axes = {normalize_axis(axis, len(x.shape)) for axis in parameter(node, 1).tolist()}
     starts = [Whole(e, size - 1 if axis in axes else 0) for axis, size in enumerate(x.shape)]
-    return (part(e, x, starts, x.shape, [-1 if axis in axes else 1 for axis in range(len(x.shape))]),)
+    return (part(e, x, starts, x.shape, [Whole(e, -1 if axis in axes else 1) for axis in range(len(x.shape))]),)
 
 
 @fused(ReverseSequence, all_of(movable, only(INTEGERS - {DType.UINT64}, 1)), is_free=True,
@@ -148,10 +148,23 @@ def slice_(node: Node[Slice]) -> tuple[Value]:
 def strided_slice(node: Node[StridedSlice]) -> tuple[Value]:
     """Of x, begins, ends and strides: the part that the masks leave, axes added and dropped, a view where it is one
     run. What is not known is checked."""
+    e = node.function.e
+    return _slice(node, [Whole(e, integer(each)) for each in parameter(node, 3).tolist()])
+
+
+@fused(StridedSlice, movable, is_free=True, memory_inputs=frozenset({1, 2, 3}), quantized_as=nothing, name="steps")
+def strided_slice_by_steps(node: Node[StridedSlice]) -> tuple[Value]:
+    """The same by strides of any sign that only the run tells."""
+    e = node.function.e
+    most = 1 << (e.index.width - 2)  # more than an axis has, so that sums of two do not overflow
+    return _slice(node, [each.at_least(-most).at_most(most) for each in wholes(e, node.input(3))])
+
+
+def _slice(node: Node[StridedSlice], steps: Sequence[Whole]) -> tuple[Value]:
+    """The part of x that begins, ends and the given strides say."""
     x, e = node.input(0), node.function.e
     begins, ends = (wholes(e, node.input(k)) for k in (1, 2))
-    steps = [integer(each) for each in parameter(node, 3).tolist()]
-    taken = [Selection(Whole(e, 0), Whole(e, dim), 1) for dim in x.shape]
+    taken = [Selection(Whole(e, 0), Whole(e, dim), Whole(e, 1)) for dim in x.shape]
     lengths, sizes = [1] * len(x.shape), list[Whole]()
     for axis, k in node.op.plan(len(x.shape), len(steps)):
         if axis is None:
@@ -174,27 +187,29 @@ class Selection:
 
     first: Whole
     size: Whole
-    step: int
+    step: Whole
 
 
-def _select(node: Node[StridedSlice], entry: int, dim: int, begin: Whole, end: Whole, step: int) -> Selection:
+def _select(node: Node[StridedSlice], entry: int, dim: int, begin: Whole, end: Whole, step: Whole) -> Selection:
     """What an entry of a STRIDED_SLICE takes from an axis."""
     op, e = node.op, node.function.e
-    expect(node, step != 0, f"strides: expected none that is 0, found it in entry {entry}")
-    lowest, highest = (0, dim) if step > 0 else (-1, dim - 1)
-    first, last = (Whole(e, each) for each in ((lowest, highest) if step > 0 else (highest, lowest)))
+    expect(node, step.compare("!=", 0), f"strides: expected none that is 0, found it in entry {entry}")
+    forwards, one = step.compare(">", 0), Whole(e, 1)
+    lowest, highest = Whole(e, 0).where(forwards, -1), Whole(e, dim).where(forwards, dim - 1)
+    first, last = lowest.where(forwards, highest), highest.where(forwards, lowest)
     if not op.begin_mask >> entry & 1:
         first = _clamped(begin, dim, lowest, highest)
     if op.shrink_axis_mask >> entry & 1:
-        inside = step > 0 and first.compare("!=", dim)
-        expect(node, inside, f"index {{}} with stride {step} does not select from an axis of size {dim}", begin)
-        return Selection(first, Whole(e, 1), 1)
+        inside = both(e, forwards, first.compare("!=", dim))
+        expect(node, inside, f"index {{}} with stride {{}} does not select from an axis of size {dim}", begin, step)
+        return Selection(first, one, one)
     if op.offset:
         last = first + end.at_least(-MOST_OFFSET).at_most(MOST_OFFSET)
     elif not op.end_mask >> entry & 1:
         last = _clamped(end, dim, lowest, highest)
-    span, distance = (last - first, step) if step > 0 else (first - last, -step)
-    size = (span + (distance - 1)).at_least(0) // (distance or 1)
+    sign = one.where(forwards, -1)
+    span, distance = (last - first) * sign, step * sign
+    size = (span + (distance - 1)).at_least(0) // distance
     if op.offset:
         final = first + (size - 1) * step
         fits = either(e, size.compare("==", 0), final.is_in(0, dim - 1))
@@ -202,7 +217,7 @@ def _select(node: Node[StridedSlice], entry: int, dim: int, begin: Whole, end: W
     return Selection(first, size, step)
 
 
-def _clamped(position: Whole, dim: int, lowest: int, highest: int) -> Whole:
+def _clamped(position: Whole, dim: int, lowest: Whole, highest: Whole) -> Whole:
     """A position, which counts from the end if it is negative, limited to [lowest, highest]."""
     counted = (position + dim).where(position.compare("<", 0), position)
     return counted.at_least(lowest).at_most(highest)

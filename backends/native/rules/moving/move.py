@@ -132,14 +132,17 @@ def filled(shape: Shape, dtype: DType, element: ir.Value) -> Value:
     return computed(shape, dtype, lambda e, index: element, lambda e, position: element)
 
 
-def part(e: Emitter, x: Value, starts: Sequence[Whole], sizes: Shape, steps: Sequence[int] | None = None) -> Value:
+def part(e: Emitter, x: Value, starts: Sequence[Whole], sizes: Shape, steps: Sequence[Whole] | None = None) -> Value:
     """`sizes` elements of each axis, `steps` apart (by default 1), from `starts` on, all of which are there."""
-    strides = steps or (1,) * len(sizes)
+    apart = steps or (Whole(e, 1),) * len(sizes)
 
     def element(e: Emitter, index: Index) -> ir.Value:
         return x.element(e, [(start + Whole(e, each) * step).register
-                             for start, each, step in zip(starts, index, strides, strict=True)])
+                             for start, each, step in zip(starts, index, apart, strict=True)])
 
+    strides = [each.value for each in apart if not isinstance(each.value, ir.Value)]
+    if len(strides) < len(apart):
+        return computed(sizes, x.dtype, element)
     if not x.flat or not _is_run(x.shape, sizes, strides):
         strided = _part_of(e, x.place, x.dtype, starts, sizes, strides)
         if strided is not None and x.memory is None:
