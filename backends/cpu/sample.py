@@ -106,12 +106,16 @@ def roi_align(node: Node[RoiAlign]) -> Step:
         placed = boxes.astype(np.float32) * np.float32(op.scale) - np.float32(0.5 if op.is_half_pixel else 0)
         for k, (left, top, right, bottom) in enumerate(placed):
             image, total = x[numbers[k]].astype(np.float64), np.zeros(out.shape[1:])
-            down, across = _along(op, op.rows, top, bottom, x.shape[1]), _along(op, op.columns, left, right, x.shape[2])
+            (down, high), (across, wide) = (_along(op, *each) for each in (
+                (op.rows, top, bottom, x.shape[1]), (op.columns, left, right, x.shape[2])))
+            if op.is_max:
+                total[high[:, None] & wide] = -np.inf
             for (row, one, cell), (column, other, beside) in product(down, across):
                 weight = (one[:, None] * other)[..., None]
-                np.add.at(total, (cell[:, None], beside), image[row[:, None], column] * weight)
+                combine.at(total, (cell[:, None], beside), image[row[:, None], column] * weight)
             np.copyto(out[k], total, casting="unsafe")
 
+    combine = np.maximum if op.is_max else np.add
     return step
 
 
@@ -121,23 +125,27 @@ def _expect_images(numbers: Array, count: int, place: int) -> None:
         raise ExecutionError(f"input {place}: expected numbers of {count} images, found {wrong[0]}")
 
 
-def _along(op: RoiAlign, cells: int, begin: np.float32, end: np.float32, length: int) -> Taps:
-    """The elements before and behind each sample of a box along an axis, what they count, and the cell of each."""
+def _along(op: RoiAlign, cells: int, begin: np.float32, end: np.float32, length: int) -> tuple[Taps, Array]:
+    """The elements before and behind each sample of a box along an axis, what they count, and the cell of each; and of
+    each cell, whether it has samples, all of them inside."""
     span = end - begin if op.is_half_pixel else np.maximum(end - begin, np.float32(1))
     size = span / np.float32(cells)
-    count = np.float32(op.samples) if op.samples else np.ceil(size)
+    count, whole = np.float32(op.samples) if op.samples else np.ceil(size), np.zeros(cells, np.bool_)
     if not np.isfinite(begin) or not np.isfinite(size) or count < 1:
-        return []
-    found = []
+        return [], whole
+    found, share_of = [], np.float32(1) if op.is_max else count
     for cell in range(cells):
         first = begin + np.float32(cell) * size
         numbers = np.arange(*_near(float(first), float(size / count), float(count), length), dtype=np.float32)
-        places = first + (numbers + np.float32(0.5)) * size / count
+        places, ends = (first + (each + np.float32(0.5)) * size / count
+                        for each in (numbers, np.array([0, count - 1], np.float32)))
         inside = np.clip(places[(places >= -1) & (places <= length)], 0, length - 1)
         found.append((np.floor(inside), inside - np.floor(inside), np.full(inside.shape, cell)))
+        whole[cell] = ((ends >= -1) & (ends <= length)).all()
     low, share, cell_of = (np.concatenate(each) for each in zip(*found, strict=True))
     index = low.astype(np.int64)
-    return [(index, (1 - share) / count, cell_of), (np.minimum(index + 1, length - 1), share / count, cell_of)]
+    return [(index, (1 - share) / share_of, cell_of),
+            (np.minimum(index + 1, length - 1), share / share_of, cell_of)], whole
 
 
 def _near(first: float, step: float, count: float, length: int) -> tuple[float, float]:

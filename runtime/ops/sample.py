@@ -58,6 +58,8 @@ class RoiAlign(Op):
         samples: along each axis of a cell; 0 for as many as a cell has elements, a part of one counting as one.
         scale: what boxes are multiplied with.
         is_half_pixel: elements lie at halves; otherwise boxes have sides of at least 1.
+        is_max: of a cell, not the mean of its samples, but the greatest of what the four elements around each are times
+            their weights, as ONNX's reference and its runtimes have it; samples outside of the image are 0.
     """
 
     name: ClassVar[str] = "ROI_ALIGN"
@@ -67,6 +69,7 @@ class RoiAlign(Op):
     samples: int = 0
     scale: float = 1.0
     is_half_pixel: bool = True
+    is_max: bool = False
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         x, boxes, numbers = (args[k].shape for k in range(3))

@@ -71,12 +71,15 @@ def grid_sample(node: Node) -> Value:
 
 @rule("RoiAlign", since=10)
 def roi_align(node: Node) -> Value:
-    if node.string("mode", "avg") != "avg" or node.rank() != 4 or node.rank(1) != 2:
-        node.unsupported("mode 'max' or other inputs than images and boxes")
+    mode = node.string("mode", "avg")
+    if mode not in ("avg", "max"):
+        raise ModelError(f"mode: expected avg or max, found {mode!r}")
+    if node.rank() != 4 or node.rank(1) != 2:
+        node.unsupported("other inputs than images and boxes")
     frame = node.string("coordinate_transformation_mode", "half_pixel" if node.version >= 16 else "output_half_pixel")
     rows, columns = (node.integer(name, 1) for name in ("output_height", "output_width"))
     op = sample.RoiAlign(rows, columns, node.integer("sampling_ratio", 0), node.number("spatial_scale", 1.0),
-                         frame == "half_pixel")
+                         frame == "half_pixel", mode == "max")
     g = node.graph
     return c.channels_first(g, g.apply(op, c.channels_last(g, node[0]), node[1], node[2]), 4)
 

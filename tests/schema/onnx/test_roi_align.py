@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 import circlet
-from circlet.runtime.errors import UnsupportedError
+from circlet.runtime.errors import ModelError
 from tests.schema.onnx.test_qlinear import inference
 
 LAYOUTS = ((1, 9, 12, 4), (2, 7, 5, 3), (1, 16, 16, 1))
@@ -33,7 +33,9 @@ def content(opset: int, **attributes: Any) -> bytes:
     (11, {"output_height": 4, "output_width": 4, "sampling_ratio": 3}),
     (16, {"output_height": 3, "output_width": 2, "spatial_scale": 0.5}),
     (16, {"output_height": 2, "output_width": 5, "coordinate_transformation_mode": "output_half_pixel"}),
-], ids=["half", "whole", "old", "adaptive", "adaptive-whole"])
+    (16, {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.5, "mode": "max"}),
+    (11, {"output_height": 2, "output_width": 5, "mode": "max"}),
+], ids=["half", "whole", "old", "adaptive", "adaptive-whole", "max", "adaptive-max"])
 def test_as_onnxruntime(opset: int, attributes: dict[str, Any], backend: str) -> None:
     model = content(opset, **attributes)
     peer, session = inference(model), circlet.Session(circlet.load(model), backend=backend)
@@ -63,6 +65,6 @@ def test_greatest_as_onnxruntime(backend: str) -> None:
         np.testing.assert_array_equal(session.run(given)["y"], peer.run(None, given)[0])
 
 
-def test_refused() -> None:
-    with pytest.raises(UnsupportedError, match="RoiAlign with mode 'max'"):
-        circlet.load(content(16, sampling_ratio=2, mode="max"))
+def test_bad_mode() -> None:
+    with pytest.raises(ModelError, match="mode: expected avg or max, found 'min'"):
+        circlet.load(content(16, sampling_ratio=2, mode="min"))

@@ -31,7 +31,8 @@ _WHOLE = (DType.INT32, DType.INT64)
 @nest(RoiAlign, all_of(plain, only((_FLOAT,)), only((_FLOAT,), 1)), frozenset({0, 1, 2}), is_last=True)
 def roi_align(node: Node[RoiAlign], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (b, h, w, c), boxes (n, 4) and numbers (n,), float32: (n, rows, columns, c). Loops over boxes and cells,
-    shared out, begin with zeros, and add for each sample four elements of each channel."""
+    shared out, begin with zeros, and add for each sample four elements of each channel, or take the greatest, of what
+    nothing is below where all samples are inside."""
     op, x, boxes, numbers, home = node.op, node.input(0), node.input(1), node.input(2), sinks[0].memory
     assert home is not None, "what is last has its memory"
     images, height, width, channels = x.shape
@@ -43,15 +44,20 @@ def roi_align(node: Node[RoiAlign], e: Emitter, sinks: tuple[Sink, ...]) -> None
         down = _Along.of(op, (op.rows, row), (top, bottom), height)
         across = _Along.of(op, (op.columns, column), (left, right), width)
         begin = e.linear([box, row, column, e.number(0)], node.shape)
+        first = e.constant(0, _FLOAT)
+        if op.is_max:
+            first = (down.is_inside & across.is_inside).where(Lanes(e, e.constant(-inf, _FLOAT)), 0.0).value
         with independent(e, channels) as channel:
-            e.store(e.constant(0, _FLOAT), home, _FLOAT, e.builder.add(begin, channel))
+            e.store(first, home, _FLOAT, e.builder.add(begin, channel))
         with down.samples() as lines, across.samples() as columns:
             corners = [(line, at, (one * other).value) for line, one in lines for at, other in columns]
             with independent(e, channels) as channel:
                 place = e.builder.add(begin, channel)
                 total = e.load(home, _FLOAT, place)
                 for line, at, weight in corners:
-                    total = e.intrinsic("fmuladd", x.element(e, [image, line, at, channel]), weight, total)
+                    each = x.element(e, [image, line, at, channel])
+                    total = e.intrinsic("fmuladd", each, weight, total) if not op.is_max else e.intrinsic(
+                        "maximum", total, e.builder.fmul(each, weight), flags=("nsz",))
                 e.store(total, home, _FLOAT, place)
 
 
@@ -107,6 +113,7 @@ class _Along:
         begin: of the cell, a float32.
         size: of the cell.
         count: of samples, a float32.
+        over: what the weights of a sample are divided by.
         first: the first of the samples that are looked at, beyond which none is inside: an index.
         turns: how many there are.
         length: of the axis.
@@ -115,6 +122,7 @@ class _Along:
     begin: Lanes
     size: Lanes
     count: Lanes
+    over: Lanes
     first: ir.Value
     turns: ir.Value
     length: int
@@ -131,7 +139,19 @@ class _Along:
         low, high = _near(first, size / count, count, length)
         is_some = _is_finite(begin) & _is_finite(size) & (count >= 1.0)
         turns = is_some.where(high - low, 0.0).at_least(0.0)
-        return cls(first, size, count, _index(is_some.where(low, 0.0)), _index(turns), length)
+        over = size.constant(1.0) if op.is_max else count
+        return cls(first, size, count, over, _index(is_some.where(low, 0.0)), _index(turns), length)
+
+    def _place(self, turn: Lanes) -> tuple[Lanes, Lanes]:
+        """Where a sample lies, and whether that is inside."""
+        place = self.begin + (turn + 0.5) * self.size / self.count
+        return place, (place >= -1.0) & (Lanes(turn.e, turn.e.number(self.length)).to_real(SINGLE) >= place)
+
+    @property
+    def is_inside(self) -> Lanes:
+        """Whether there are samples, and all of them are inside."""
+        ends = [self._place(each)[1] for each in (self.count.constant(0.0), self.count - 1.0)]
+        return ends[0] & ends[1] & (self.count >= 1.0)
 
     @contextmanager
     def samples(self) -> Iterator[tuple[tuple[ir.Value, Lanes], ...]]:
@@ -139,16 +159,15 @@ class _Along:
         e = self.begin.e
         with rolled(e, self.turns) as number:
             turn = Lanes(e, e.builder.add(self.first, number)).to_real(SINGLE)
-            place = self.begin + (turn + 0.5) * self.size / self.count
-            length = Lanes(e, e.number(self.length)).to_real(SINGLE)
-            with e.builder.if_then(((place >= -1.0) & (length >= place)).value):
-                last = length - 1.0
+            place, is_inside = self._place(turn)
+            with e.builder.if_then(is_inside.value):
+                last = Lanes(e, e.number(self.length)).to_real(SINGLE) - 1.0
                 inner = place.at_least(0.0)
                 inner = (inner > last).where(last, inner)
                 low = inner.unary("floor")
                 share, beyond = inner - low, low + 1.0
                 above = (beyond > last).where(last, beyond)
-                yield (_index(low), (-share + 1.0) / self.count), (_index(above), share / self.count)
+                yield (_index(low), (-share + 1.0) / self.over), (_index(above), share / self.over)
 
 
 def _near(first: Lanes, step: Lanes, count: Lanes, length: int) -> tuple[Lanes, Lanes]:
