@@ -7,69 +7,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops import comparison, elementwise, layout, loop, matmul, reduce, shape, unary
+from circlet.runtime.ops import comparison, elementwise, layout, loop, matmul, reduce, shape
 from circlet.runtime.ops.loop_options import Base, Carried, Feed, Order, Position, ScanInput, ScanOutput, ShapePolicy
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
+from circlet.schema.onnx.activations import Activation, activations
 from circlet.schema.onnx.bodies import Body
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.loop import Parts, closed, emit
 from circlet.schema.onnx.rules import rule
-
-Function = Callable[[Graph, Value], Value]
-"""An activation."""
-
-
-def _scaled_tanh(alpha: float, beta: float) -> Function:
-    def apply(graph: Graph, x: Value) -> Value:
-        return c.multiply(graph, c.like(alpha, x), graph.apply(unary.Tanh(), c.multiply(graph, c.like(beta, x), x)))
-
-    return apply
-
-
-def _hard_sigmoid(alpha: float, beta: float) -> Function:
-    def apply(graph: Graph, x: Value) -> Value:
-        line = c.add(graph, c.multiply(graph, c.like(alpha, x), x), c.like(beta, x))
-        return graph.apply(unary.Relu0To1(), line)
-
-    return apply
-
-
-def _affine(alpha: float, beta: float) -> Function:
-    return lambda graph, x: c.add(graph, c.multiply(graph, c.like(alpha, x), x), c.like(beta, x))
-
-
-PLAIN: dict[str, Op] = {"relu": unary.Relu(), "tanh": unary.Tanh(), "sigmoid": unary.Logistic()}
-SHAPED: dict[str, tuple[Callable[[float, float], Function], float, float]] = {
-    "affine": (_affine, 1.0, 0.0), "hardsigmoid": (_hard_sigmoid, 0.2, 0.5), "scaledtanh": (_scaled_tanh, 1.0, 1.0),
-}
-"""Activations with two parameters, and what these are by default."""
-
-
-def _plain(op: Op) -> Function:
-    return lambda graph, x: graph.apply(op, x)
-
-
-def _activations(node: Node, direction: int, default: tuple[str, ...]) -> list[Function]:
-    """The activations of one direction."""
-    names = [each.lower() for each in node.strings("activations", default * 2)]
-    alphas, betas = (list(node.numbers(f"activation_{name}", ())) for name in ("alpha", "beta"))
-    found: list[Function] = []
-    for name in names:
-        if name in PLAIN:
-            found.append(_plain(PLAIN[name]))
-        elif name in SHAPED:
-            make, alpha, beta = SHAPED[name]
-            found.append(make(alphas.pop(0) if alphas else alpha, betas.pop(0) if betas else beta))
-        else:
-            node.unsupported(f"activation {name}")
-    count = len(default)
-    if len(found) < count * (direction + 1):
-        raise ModelError(f"activations: expected {count} for each direction, found {len(found)}")
-    return found[count * direction:count * (direction + 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +44,7 @@ class Weights:
     """What is added to the products with the state: (gates * hidden,); None where it was added to the inputs."""
     peepholes: tuple[Value, ...]
     """(hidden,) each."""
-    functions: Sequence[Function]
+    functions: Sequence[Activation]
     size: int
     clip: float | None
 
@@ -229,7 +177,7 @@ class Direction:
         self._biases = [each for each in (own, other) if each is not None]
         peepholes = () if node.get(7) is None else tuple(
             _rows(self._graph, self.own(node[7]), k * size, (k + 1) * size) for k in range(3))
-        self._weights = Weights(self.factor(2), inner, peepholes, _activations(node, number, default), size,
+        self._weights = Weights(self.factor(2), inner, peepholes, activations(node, number, default), size,
                                 node.number("clip") if node.has("clip") else None)
 
     def _hidden(self) -> int:

@@ -11,6 +11,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import comparison, elementwise, shape, transcendental, unary
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
+from circlet.schema.onnx import activations
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 
@@ -116,16 +117,12 @@ def hard_swish(node: Node) -> Value:
 
 @rule("Softplus")
 def softplus(node: Node) -> Value:
-    graph = node.graph
-    small = node.apply(unary.Exp(), node.apply(unary.Neg(), node.apply(unary.Abs(), node[0])))
-    rest = node.apply(unary.Log(), c.add(graph, small, node.like(1)))
-    return c.add(graph, node.apply(unary.Relu(), node[0]), rest)
+    return activations.softplus(node.graph, node[0])
 
 
 @rule("Softsign")
 def softsign(node: Node) -> Value:
-    graph = node.graph
-    return c.divide(graph, node[0], c.add(graph, node.like(1), node.apply(unary.Abs(), node[0])))
+    return activations.softsign(node.graph, node[0])
 
 
 @rule("Shrink")
