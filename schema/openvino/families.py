@@ -19,6 +19,7 @@ from circlet.schema.openvino import matmul as matmul
 from circlet.schema.openvino import normalize as normalize
 from circlet.schema.openvino import pool as pool
 from circlet.schema.openvino import priors as priors
+from circlet.schema.openvino import promote as promote
 from circlet.schema.openvino import random as random
 from circlet.schema.openvino import recurrent as recurrent
 from circlet.schema.openvino import reduce as reduce
