@@ -15,26 +15,44 @@ from circlet.schema.importer.spectral import MOST_WEIGHTS, filters, spectra
 from circlet.schema.openvino.matmul import matrix_product
 from circlet.schema.openvino.rules import Node, layer
 
-Lengths = Sequence["int | None"]
-"""To which axes are cut or filled up with zeros; None for those that stay as they are."""
+Lengths = Sequence[Value | None]
+"""To which axes are cut or filled up with zeros, scalars; None for those that stay as they are."""
 
 
-def _axes(node: Node, rank: int) -> tuple[list[int], Lengths]:
-    """The axes of numbers of a rank, and their lengths."""
+def _axes(node: Node, rank: int, is_half: bool = False) -> tuple[list[int], Lengths]:
+    """The axes of numbers of a rank, and their lengths; `is_half` where of the last one half is given."""
     axes = [node.axis(each, rank, "axes") for each in node.values(1, "axes")]
     if not axes or len(set(axes)) != len(axes):
         raise node.error(f"axes: expected some, each once, found {axes}")
-    sizes = [-1] * len(axes) if node.get(2) is None else list(node.values(2, "signal_size"))
+    given = node.get(2)
+    if given is None:
+        return axes, [None] * len(axes)
+    if given.data is None:
+        return axes, _told(node, given, axes, is_half)
+    sizes = list(node.values(2, "signal_size"))
     if len(sizes) != len(axes) or any(size < 1 and size != -1 for size in sizes):
         raise node.error(f"signal_size: expected a positive size or -1 for each of the axes {axes}, found {sizes}")
-    return axes, [None if size == -1 else size for size in sizes]
+    return axes, [None if size == -1 else constant(np.array(size, np.int64)) for size in sizes]
+
+
+def _told(node: Node, given: Value, axes: Sequence[int], is_half: bool) -> Lengths:
+    """The lengths that only a run tells, of which -1 is that of the axis."""
+    g, count = node.graph, node.shape(2)
+    if count not in ((len(axes),), (-1,)):
+        raise node.error(f"signal_size: expected one for each of the axes {axes}, found shape {count}")
+    wide = c.cast(g, given, DType.INT64)
+    dims = [c.dimension(g, node[0], axis) for axis in axes]
+    if is_half:
+        dims[-1] = c.shift(g, c.scale(g, dims[-1], 2), -2)
+    own = c.concatenate(g, dims)
+    sizes = c.select(g, c.equal(g, wide, c.like(-1, wide)), own, wide)
+    return [c.reshape(g, c.part_of(g, sizes, k, k + 1), []) for k in range(len(axes))]
 
 
 def _along(node: Node, x: Value, op: spectral.Dft, axes: Sequence[int], lengths: Lengths) -> Value:
     """The transform along one axis after the other."""
     for axis, length in zip(axes, lengths, strict=True):
-        size = None if length is None else constant(np.array(length, np.int64))
-        x = node.graph.apply(op, x, size, constant(np.array(axis, np.int64)))
+        x = node.graph.apply(op, x, length, constant(np.array(axis, np.int64)))
     return x
 
 
@@ -61,7 +79,7 @@ def rdft(node: Node) -> Value:
 def irdft(node: Node) -> Value:
     """Back from such a half."""
     rank = node.rank(0) - 1
-    axes, lengths = _axes(node, rank)
+    axes, lengths = _axes(node, rank, True)
 
     def transformed(x: Value) -> Value:
         whole = _along(node, x, spectral.Dft(inverse=True), axes[:-1], lengths[:-1])
