@@ -28,13 +28,14 @@ ACTIVATIONS = {"Clip": ("min", "max"), "Elu": ("alpha",), "HardSigmoid": ("alpha
 """ONNX's operators that may follow, and what their parameters are called."""
 
 
-def _as(node: Node, operator: str, *inputs: Value | None) -> Value:
-    """What ONNX's own operator, with the attributes of the node, makes of some operands."""
+def as_own(node: Node, operator: str, *inputs: Value | None) -> Value:
+    """What ONNX's own operator, with the attributes of the node, makes of some operands: the first of its results."""
     function = find_rule(operator, VERSION)
     assert function is not None, f"there is no rule for {operator}"
     found = function(replace(node, operator=operator, version=VERSION, inputs=inputs))
-    assert isinstance(found, Value), f"{operator} has one result"
-    return found
+    first = found if isinstance(found, Value) else found[0]
+    assert first is not None, f"{operator} has a result"
+    return first
 
 
 def _activated(node: Node, x: Value, parameters: Sequence[float] | None) -> Value:
@@ -60,13 +61,13 @@ def _activated(node: Node, x: Value, parameters: Sequence[float] | None) -> Valu
             raise ModelError(f"activation 'Clip': expected {len(names)} parameters, found {len(known)}")
         return c.clip(node.graph, x, known["min"], known["max"])
     own = {each: helper.make_attribute(each, value) for each, value in known.items()}
-    return _as(replace(node, attributes=own), name, x)
+    return as_own(replace(node, attributes=own), name, x)
 
 
 @rule(f"{DOMAIN}.FusedConv")
 def convolution(node: Node) -> Value:
     """A convolution, plus a tensor of its shape, and a function."""
-    found, added = _as(node, "Conv", *node.inputs[:3]), node.get(3)
+    found, added = as_own(node, "Conv", *node.inputs[:3]), node.get(3)
     if added is not None:
         found = c.add(node.graph, found, added)
     return _activated(node, found, node.numbers("activation_params", ()))
@@ -74,10 +75,10 @@ def convolution(node: Node) -> Value:
 
 @rule(f"{DOMAIN}.FusedGemm")
 def general_product(node: Node) -> Value:
-    return _activated(node, _as(node, "Gemm", *node.inputs), None)
+    return _activated(node, as_own(node, "Gemm", *node.inputs), None)
 
 
-@rule(f"{DOMAIN}.FusedMatMul")
+@rule(f"{DOMAIN}.FusedMatMul", f"{DOMAIN}.TransposeMatMul")
 def matrix_product(node: Node) -> Value:
     """The product of matrices, turned around before and scaled after it."""
     graph, alpha = node.graph, node.number("alpha", 1.0)
