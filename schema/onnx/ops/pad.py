@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import elementwise, index, pad
+from circlet.runtime.ops import elementwise, index, layout, pad
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
@@ -19,8 +20,10 @@ from circlet.schema.onnx.rules import rule
 
 @rule("Pad", since=11)
 def pad_(node: Node) -> Value:
-    if node[0].rank is None and node.get(3) is None and node.string("mode", "constant") == "constant":
-        return _padded_as_told(node)
+    if node[0].rank is None and node.get(3) is None:
+        if node.string("mode", "constant") == "constant":
+            return _padded_as_told(node)
+        node = _ranked(node)
     axes, rank = list(range(node.rank())), node.rank()
     if node.get(3) is not None and node.known(3) is None:
         along = from_front(node, node[3], rank)
@@ -31,6 +34,18 @@ def pad_(node: Node) -> Value:
     if node.get(3) is not None:
         axes = [c.axis_of(node[0], axis) for axis in node.value(3, "axes").tolist()]
     return _padded(node, _amounts(node, node[1], axes), node.get(2))
+
+
+def _ranked(node: Node) -> Node:
+    """The node, with the rank of its input that it has two amounts for each axis of; all of the input is taken by a
+    slice, which is an error in a run that finds another rank."""
+    shape = node[1].shape
+    if shape is None or len(shape) != 1 or shape[0] < 0 or shape[0] % 2:
+        return node
+    rank = shape[0] // 2
+    whole = node.apply(layout.Slice(), node[0], c.integers([0] * rank), c.integers([-1] * rank))
+    ranked = node.graph.declare(whole, shape=(-1,) * rank)
+    return replace(node, inputs=(ranked, *node.inputs[1:]))
 
 
 def _padded_as_told(node: Node) -> Value:

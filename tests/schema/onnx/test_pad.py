@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.errors import ExecutionError
+from tests.needs import NATIVE
 from tests.schema.onnx.graphs import parse
 
 TOLD = "g (float[2, n, 3] x, int64[6] pads) => (float[a, b, c] y) { y = Pad(x, pads) }"
@@ -34,3 +36,20 @@ def test_amounts_that_follow_from_lengths() -> None:
         x = np.arange(6 * length, dtype=np.float32).reshape(2, length, 3)
         expected = surrounded(x, [0, 0, 0, 0, 4 - length, 0])
         np.testing.assert_array_equal(session.run({"x": x})["y"], expected, strict=True)
+
+
+SQUEEZED = """g (float[a, n] x) => (float[m] y) {{
+    pads = Constant<value = int64[2] {{2, 1}}>() s = Squeeze(x) y = Pad<mode = "{}">(s, pads) }}"""
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+def test_a_rank_that_only_a_run_tells(backend: str, mode: str) -> None:
+    """There are two amounts for each axis."""
+    session = circlet.Session(parse(SQUEEZED.format(mode), 19), backend=backend)
+    for shape in ((1, 5), (4, 1), (1, 9)):
+        x = np.arange(max(shape), dtype=np.float32)
+        expected = np.pad(x, (2, 1), mode)  # type: ignore[call-overload]
+        np.testing.assert_array_equal(session.invoke(0, [x.reshape(shape)])[0], expected, strict=True)
+    with pytest.raises(ExecutionError, match="expected"):
+        session.invoke(0, [np.zeros((2, 5), np.float32)])
