@@ -53,7 +53,7 @@ UPDATE_VARIABLES = _pass("update_variables", "READ_VARIABLE", "ASSIGN_VARIABLE",
                          "SCATTER_SLICES")
 ELIMINATE_DEAD = _pass("eliminate_dead")
 THREAD_BRANCHES = _pass("thread_branches", "IF", module="branches.thread_branches")
-SEPARATE_LISTS = _pass("separate_lists", "SEQUENCE_CONSTRUCT", module="lists.separate_lists")
+SEPARATE_LISTS = _pass("separate_lists", "SEQUENCE_CONSTRUCT OPTIONAL", module="lists.separate_lists")
 LIFT_VARIABLES = _pass("lift_variables", "READ_VARIABLE")
 ABSORB_PADDING = _pass("absorb_padding", "PAD PADV2", "DEPTHWISE_CONV_2D MAX_POOL_2D")
 ABSORB_TRANSPOSITION = _pass("absorb_transposition", "TRANSPOSE", "BATCH_MATMUL")

@@ -220,7 +220,7 @@ def optional(node: Node) -> Value:
         if kind is None:
             raise ModelError("attribute 'type': expected a type, found none")
         _note(node, ())
-        return node.apply(sequence.OptionalOf(), type=OptionalOf(kind))
+        return node.graph.declare(node.apply(sequence.OptionalOf(), type=OptionalOf(kind)), held_shapes=())
     if isinstance(value.type, DType):
         _note(node, (value,))
     return optional_of(node, value)
@@ -230,7 +230,8 @@ def optional_of(node: Node, value: Value) -> Value:
     """The optional of a value that is there."""
     kind = value.type
     if isinstance(kind, DType):
-        return node.apply(sequence.OptionalOf(), value, type=OptionalOf(kind))
+        made = node.apply(sequence.OptionalOf(), value, type=OptionalOf(kind))
+        return node.graph.declare(made, held_shapes=_of(value))
     if isinstance(kind, Narrow):
         node.unsupported(f"element type {type_text(kind)}")
     return node.retyped(value, OptionalOf(kind))
@@ -255,5 +256,6 @@ def optional_get_element(node: Node) -> Value:
     if listed := _listed(node):
         return _listed_at(node, listed, 0)
     if isinstance(kind.element, DType):
-        return node.apply(sequence.OptionalGetElement(), node[0], type=kind.element)
+        shape = node[0].held_shapes[0] if node[0].held_shapes else None
+        return node.graph.op(sequence.OptionalGetElement(), node[0], types=(kind.element,), shapes=(shape,))[0]
     return node.retyped(node[0], kind.element)

@@ -1,4 +1,5 @@
-"""Makes as many tensors of a sequence as it has elements, where that is the same in each run.
+"""Makes as many tensors of a sequence as it has elements, where that is the same in each run, and a tensor of an
+optional that always has one.
 
 Scripts keep a tensor for each layer in a list, such as keys and values, and loops exchange some of them, which
 exporters write as SEQUENCE_ERASE and SEQUENCE_INSERT at a constant position. A sequence is followed from where it is
@@ -20,6 +21,9 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import CallSubgraph, If, PreTestedLoop
 from circlet.runtime.ops.layout import Concatenation, Pack
 from circlet.runtime.ops.sequence import (
+    OptionalGetElement,
+    OptionalHasElement,
+    OptionalOf,
     SequenceAt,
     SequenceConcat,
     SequenceConstruct,
@@ -35,8 +39,9 @@ from circlet.runtime.records import dataclass, replace
 MOST = 1024
 """Elements of all sequences that are made of each other, in all subgraphs: a choice."""
 _INVOKING = (If, CallSubgraph, PreTestedLoop)
-_READING = (SequenceAt, SequenceConcat, SequenceLength)
-_MAKING = (SequenceConstruct, SequenceErase, SequenceInsert)
+_READING = (SequenceAt, SequenceConcat, SequenceLength, OptionalGetElement, OptionalHasElement)
+_NEW = (SequenceConstruct, OptionalOf)
+_MAKING = (*_NEW, SequenceErase, SequenceInsert)
 
 
 def separate_lists(model: Model) -> Model:
@@ -84,7 +89,7 @@ class _Family:
     def _steps(self, model: Model, index: int, operator: Operator) -> Iterator[tuple[Place | None, Place, int]]:
         """By how much one sequence has more elements than another, or than none."""
         op = operator.op
-        if isinstance(op, SequenceConstruct):
+        if isinstance(op, _NEW):
             yield None, (index, operator.outputs[0]), len(operator.inputs)
         elif isinstance(op, (SequenceErase, SequenceInsert)):
             one, other, more = (index, operator.inputs[0]), (index, operator.outputs[0]), isinstance(op, SequenceInsert)
@@ -99,8 +104,8 @@ class _Family:
               elements: _Elements) -> bool:
         """Says which elements an operator takes from where; tells whether it can."""
         graph, op = model.subgraphs[index], operator.op
-        if isinstance(op, SequenceAt):
-            at = _position(graph, operator, 1, lengths[index, operator.inputs[0]])
+        if isinstance(op, (SequenceAt, OptionalGetElement)):
+            at = _read(graph, operator, lengths[index, operator.inputs[0]])
             read = graph.tensors[operator.outputs[0]]
             if at is not None and read.declared is not None:
                 elements.add((index, operator.inputs[0]), at, read)
@@ -108,7 +113,7 @@ class _Family:
         if isinstance(op, SequenceConcat):
             return lengths[index, operator.inputs[0]] > 0
         if isinstance(op, _MAKING):
-            had = range(0 if isinstance(op, SequenceConstruct) else lengths[index, operator.inputs[0]])
+            had = range(0 if isinstance(op, _NEW) else lengths[index, operator.inputs[0]])
             sources = _made(graph, operator, had)
             for k, source in enumerate(sources or ()):
                 if isinstance(source, _Given):
@@ -132,7 +137,7 @@ class _Given:
 def _made(graph: Subgraph, operator: Operator, had: Sequence[int]) -> list[int | _Given] | None:
     """The elements of a sequence that an operator makes of what another one had; None where that is not told."""
     op = operator.op
-    if isinstance(op, SequenceConstruct):
+    if isinstance(op, _NEW):
         return list(map(_Given, operator.inputs))
     found: list[int | _Given] = list(had)
     is_more = isinstance(op, SequenceInsert)
@@ -144,6 +149,13 @@ def _made(graph: Subgraph, operator: Operator, had: Sequence[int]) -> list[int |
     else:
         del found[at]
     return found
+
+
+def _read(graph: Subgraph, operator: Operator, length: int) -> int | None:
+    """The position of the element that an operator gives, which is the only one of an optional."""
+    if isinstance(operator.op, OptionalGetElement):
+        return 0 if length else None
+    return _position(graph, operator, 1, length)
 
 
 def _position(graph: Subgraph, operator: Operator, place: int, length: int, more: int = 0) -> int | None:
@@ -280,7 +292,7 @@ class _Graph:
         if all((self._index, each) not in self._separated.declared for each in (*operator.inputs, *operator.outputs)):
             return operator
         if isinstance(op, _MAKING):
-            had = self._elements[operator.inputs[0]] if not isinstance(op, SequenceConstruct) else ()
+            had = self._elements[operator.inputs[0]] if not isinstance(op, _NEW) else ()
             made = _made(self._graph, operator, had)
             assert made is not None, "positions are constant"
             self._elements[operator.outputs[0]] = [each.tensor if isinstance(each, _Given) else each for each in made]
@@ -297,12 +309,13 @@ class _Graph:
     def _reading(self, operator: Operator, elements: Sequence[int]) -> Operator:
         """What takes the place of an operator that reads a sequence."""
         op = operator.op
-        if isinstance(op, SequenceAt):
-            at = _position(self._graph, operator, 1, len(elements))
+        if isinstance(op, (SequenceAt, OptionalGetElement)):
+            at = _read(self._graph, operator, len(elements))
             assert at is not None, "the position is constant"
             return replace(operator, op=Alias(), inputs=(elements[at],))
-        if isinstance(op, SequenceLength):
-            self._tensors.append(Tensor("", DType.INT64, (), data=np.array(len(elements), np.int64)))
+        if isinstance(op, (SequenceLength, OptionalHasElement)):
+            dtype = DType.INT64 if isinstance(op, SequenceLength) else DType.BOOL
+            self._tensors.append(Tensor("", dtype, (), data=np.array(len(elements), dtype.numpy)))
             return replace(operator, op=Alias(), inputs=(len(self._tensors) - 1,))
         assert isinstance(op, SequenceConcat), f"{op.title} reads no sequence"
         changed = Pack(len(elements), op.axis) if op.new_axis else Concatenation(op.axis)
