@@ -103,9 +103,9 @@ def test_depthwise_conv_2d(images: int, geometry: Geometry, channels: int, times
 
 
 @settings(max_examples=60, deadline=None)
-@given(IMAGES, GEOMETRIES, CHANNELS, CHANNELS, PADDINGS, ACTIVATIONS, st.booleans(), seeds)
+@given(IMAGES, GEOMETRIES, CHANNELS, CHANNELS, PADDINGS, ACTIVATIONS, st.booleans(), st.booleans(), seeds)
 def test_transpose_conv(images: int, geometry: Geometry, channels: int, filters: int, padding: Padding,
-                        activation: Activation, has_bias: bool, seed: int) -> None:
+                        activation: Activation, has_bias: bool, is_constant: bool, seed: int) -> None:
     height, width, tall, wide, stride_h, stride_w, *_ = geometry
     op = TransposeConv(padding, stride_w, stride_h, activation)
     shape = (images, height * stride_h, width * stride_w, filters)
@@ -113,11 +113,25 @@ def test_transpose_conv(images: int, geometry: Geometry, channels: int, filters:
     filter = values((filters, tall, wide, channels), np.float32, seed)
     data, bias = values((images, *counts, channels), np.float32, seed + 1), values((filters,), np.float32, seed)
 
-    def formula(g: SubgraphBuilder, x: Value) -> Sequence[Value]:
+    def formula(g: SubgraphBuilder, x: Value, *told: Value) -> Sequence[Value]:
         rest = [g.constant(bias)] if has_bias else []
-        return g.op(op, g.constant(np.array(shape, np.int32)), g.constant(filter), x, *rest)
+        return g.op(op, g.constant(np.array(shape, np.int32)), *(told or (g.constant(filter),)), x, *rest)
 
-    agree(formula, data)
+    agree(formula, data, *([] if is_constant else [filter]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(IMAGES, GEOMETRIES, CHANNELS, CHANNELS, PADDINGS, st.booleans(), seeds)
+def test_biased_transpose_conv(images: int, geometry: Geometry, channels: int, filters: int, padding: Padding,
+                               is_constant: bool, seed: int) -> None:
+    height, width, tall, wide, stride_h, stride_w, *_ = geometry
+    op = BiasedTransposeConv(padding, stride_w, stride_h)
+    filter, bias = values((filters, tall, wide, channels), np.float32, seed), values((filters,), np.float32, seed)
+    image = values((images, height, width, channels), np.float32, seed + 1)
+    if is_constant:
+        agree(applied(op, filter, bias), image)
+    else:
+        agree(applied(op), image, filter, bias)
 
 
 @pytest.mark.parametrize("padding", Padding)

@@ -249,12 +249,11 @@ def _elements(node: _Transposed, e: Emitter, plan: Plan, beside: int) -> ir.Valu
 
     if value.known is not None:
         return node.function.external(node.function.derived(value.known, ("elements", plan.panel, beside), pack))
-    turned = node.function.reserve(prod(value.shape) * BYTES)
+    turned, source = node.function.reserve(prod(value.shape) * BYTES), node.function.pointer(value)
     with rolled_nest(e, value.shape[:3]) as (made, y, x):
         place = e.linear([y, x, made], (height, width, outputs))
-        e.copy(e.address(turned, FLOAT, e.builder.mul(place, e.number(depth))),
-               e.address(node.function.pointer(value), FLOAT, e.linear([made, y, x, e.number(0)], value.shape)),
-               depth * BYTES)
+        e.copy(e.address(turned, ir.FloatType(), e.builder.mul(place, e.number(depth))),
+               e.address(source, ir.FloatType(), e.linear([made, y, x, e.number(0)], value.shape)), depth * BYTES)
     return packed_each(node, e, plan, turned, prod(count))
 
 
