@@ -255,6 +255,24 @@ def test_images_of_all_sizes_have_their_bits(write: Callable[[Graph], Sequence[V
 
 
 @pytest.mark.parametrize("dtype", [I8, I16, U8], ids=lambda each: str(each.value))
+@pytest.mark.parametrize("width", [1, 5, 16, 40, 64, 100, 256, 300])
+def test_columns_of_all_widths_have_their_bits(width: int, dtype: DType, folder: object) -> None:
+    """Sums and means (n, c) of (n, h, w, c) for fixed and for open lengths."""
+    sizes = ((1, 1, 1), (2, 3, 5), (1, 12, 9))
+    for shape in ((-1, -1, -1, width), (-1, -1, -1, -1), *((*size, width) for size in sizes)):
+        b = ModelBuilder()
+        g = Graph(b.subgraph("main"))
+        x = g.input(shape, dtype, q(0.02) if dtype is I16 else GIVEN)
+        zero = 0 if dtype is I16 else 3
+        g.builder.output(*(g(op, x, g.ints(1, 2), q=q(0.03, zero), dtype=dtype) for op in (Mean(), Sum())))
+        native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+        for size in sizes if -1 in shape else (shape[:3],):
+            given = [stored((*size, width), dtype)]
+            for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+                check(found, expected, None)
+
+
+@pytest.mark.parametrize("dtype", [I8, I16, U8], ids=lambda each: str(each.value))
 def test_a_window_that_fits_nowhere_leaves_nothing_to_reduce(dtype: DType, folder: object, compiled: list[str]) -> None:
     b = ModelBuilder()
     g = Graph(b.subgraph("main"))

@@ -63,14 +63,15 @@ def _total(node: Node[Any], finish: Finish, dtype: DType, count: int, zeros: Seq
 
     def add(e: Emitter, so_far: ir.Value, element: ir.Value) -> ir.Value:
         wider = e.builder.zext if dtype in UNSIGNED else e.builder.sext
-        return e.builder.add(so_far, wider(element, kind))
+        several = isinstance(element.type, ir.VectorType)
+        return e.builder.add(so_far, wider(element, ir.VectorType(kind, element.type.count) if several else kind))
 
     def end(e: Emitter, total: ir.Value) -> ir.Value:
         if not given.looks:
             total = e.builder.sub(total, _times(e, given.number(e, kind=kind), count, wide))
         return within(e, beyond(e, finish(e, total), made), limits, result)
 
-    return Fold(wide, 0, add, end)
+    return Fold(wide, 0, add, end, widens=True)
 
 
 def _times(e: Emitter, zero: ir.Value, count: int, wide: DType) -> ir.Value:

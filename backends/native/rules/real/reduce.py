@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from math import inf, nan, prod
 from typing import Any, TypeAlias
@@ -69,6 +70,8 @@ class Fold:
     start: float | int
     combine: Combine
     finish: Callable[[Emitter, ir.Value], ir.Value] = lambda e, value: value
+    widens: bool = False
+    """Whether elements of narrower types, and vectors of them, are combined as they are read."""
 
 
 MakeFold: TypeAlias = Callable[[DType, int], Fold]
@@ -197,7 +200,7 @@ def fold_along(make: MakeFold, node: Node[Any], e: Emitter, sinks: tuple[Sink, .
     if traversal.reduces_row or is_known(traversal.length, 1):
         _reduce_row(e, traversal, fold, sinks[0])
     else:
-        in_vectors = x.memory is not None and fold.dtype is x.dtype is not DType.BOOL
+        in_vectors = x.memory is not None and (fold.widens or fold.dtype is x.dtype is not DType.BOOL)
         _reduce_columns(node, e, traversal, fold, sinks[0], in_vectors)
 
 
@@ -299,11 +302,11 @@ def _reduce_tiles(e: Emitter, traversal: Traversal, fold: Fold, kept: dict[int, 
                   source: ir.Value, memory: ir.Value) -> None:
     """Accumulates the results of a row in vector registers, which go to scratch memory of the row's length: loops over
     the parts of the row, and over the reduced axes."""
-    register = Register(e, tiles.kind)
+    register, read = Register(e, tiles.kind), replace(tiles, dtype=traversal.dtype)
     with tiles.each(e) as start:
         register.set(tiles.constant(fold.start))
         with traversal.reduced(e) as reduced:
-            elements = tiles.load(e, source, traversal.position(e, {**kept, **reduced}, start))
+            elements = read.load(e, source, traversal.position(e, {**kept, **reduced}, start))
             register.set(fold.combine(e, register.get(), elements))
         tiles.store(e, register.get(), memory, start)
 
