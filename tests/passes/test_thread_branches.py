@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import circlet
 from circlet.runtime.errors import ExecutionError
@@ -125,6 +127,80 @@ def test_choices_become_one(name: str, backend: str) -> None:
         for c, d, k in np.ndindex(2, 2, 3):
             y = session.run({"c": bool(c), "d": bool(d), "x": X, "k": np.int32(k)})["y"]
             np.testing.assert_array_equal(y, 2 * X + X[k] if is_doubled(bool(c), bool(d)) else X)
+
+
+def kept(b: ModelBuilder, s: SubgraphBuilder, d: Value, x: Value) -> tuple[Value, Value]:
+    return s.constant(np.bool_(False)), s.apply(Alias(), x)
+
+
+def raised(b: ModelBuilder, s: SubgraphBuilder, d: Value, x: Value) -> tuple[Value, Value]:
+    return d, s.apply(Add(), x, s.constant(1.0))
+
+
+def nested(b: ModelBuilder, s: SubgraphBuilder, d: Value, x: Value) -> tuple[Value, Value]:
+    flag, value = s.op(If(branch(b, doubled), branch(b, kept)), d, d, x, outputs=[FLAG, VECTOR])
+    return flag, value
+
+
+VECTOR = Tensor("value", F32, (1,), (-1,))
+Step: TypeAlias = tuple[Branch, Branch, int, int, int, int, Between]
+"""What a choice gives one way and the other; which flag it goes by, which one and which value branches take, and what
+is added to theirs, counted from the last; and how its flag is handed on."""
+STEPS = st.lists(st.tuples(*[st.sampled_from([kept, doubled, raised, nested])] * 2, *[st.integers(0, 3)] * 4,
+                           st.sampled_from([flag_alone, handed_on])), min_size=1, max_size=8)
+
+
+def sum_of(b: ModelBuilder, write: Branch) -> int:
+    """A branch that adds a third input to its value."""
+    s = b.subgraph(write.__name__)
+    d, x, y = s.input("d", BOOL), s.input("x", F32, (-1,)), s.input("y", F32, (-1,))
+    flag, value = write(b, s, d, x)
+    s.output(flag, s.apply(Add(), value, y))
+    return s.index
+
+
+def several(steps: Sequence[Step], results: int) -> Model:
+    """Of c, d and x: choices, one after the other, by flags that were given or that choices gave, and the last values
+    and flags of so many."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    flags, values = [main.input("c", BOOL), main.input("d", BOOL)], [main.input("x", F32, (-1,))]
+    for one, other, by, told, number, added, between in steps:
+        then, otherwise = (sum_of(b, each) for each in (one, other))
+        x, y = (values[-1 - each % len(values)] for each in (number, added))
+        flag, value = main.op(If(then, otherwise), flags[-1 - by % len(flags)], flags[told % 2], x, y,
+                              outputs=[FLAG, VECTOR])
+        flags.append(between(main, flag, value))
+        values.append(value)
+    main.output(*dict.fromkeys((values[-1], *values[-results:], *flags[len(flags) - results // 2:])))
+    return b.build()
+
+
+@given(steps=STEPS, results=st.integers(1, 4))
+@example([(doubled, doubled, 1, 0, 0, 0, flag_alone), (raised, raised, 0, 1, 1, 1, flag_alone),
+          (doubled, doubled, 1, 1, 0, 1, flag_alone), (kept, raised, 0, 1, 0, 0, flag_alone)], 1)
+def test_choices_in_a_row_give_what_they_gave(steps: list[Step], results: int) -> None:
+    model = several(steps, results)
+    before, after = (circlet.Session(each, "cpu") for each in (model, thread_branches(model)))
+    for c, d in np.ndindex(2, 2):
+        given = [np.array(c > 0), np.array(d > 0), X]
+        for found, expected in zip(after.invoke(0, given), before.invoke(0, given), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+def test_many_choices_by_one_flag_are_as_many_operators(backend: str) -> None:
+    """Not their square: what was made for the first two goes on with the third."""
+    count = 60
+    ways = [(doubled if number < 5 else kept, raised) for number in range(count)]
+    model = several([(*each, 1 + number, 1, 0, 0, flag_alone) for number, each in enumerate(ways)], 1)
+    changed = thread_branches(model)
+    assert [each.name for each in changed.subgraphs[0].operators].count("IF") == 1
+    assert sum(len(each.operators) for each in changed.subgraphs) < 8 * count
+    session = circlet.Session(changed, backend)
+    for c, expected in ((True, 3**5 * 2**55 * X), (False, 2**60 * (X + 1) - 1)):
+        (found,) = session.run([np.bool_(c), np.bool_(True), X]).values()
+        np.testing.assert_array_equal(found, expected)
 
 
 @NATIVE
