@@ -26,7 +26,7 @@ from circlet.backends.native.load.open_invocation import CountedOpenInvocation, 
 from circlet.backends.native.load.progress import progress
 from circlet.backends.native.load.store import Function, keep, keep_told_apart, stored, told_apart
 from circlet.backends.native.load.team import Teams
-from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, MOST_OPERATORS, Sizes, instructions
+from circlet.backends.native.lower.budget import LEAST, MOST_IN_A_SESSION, MOST_UNITS, Sizes, instructions
 from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.fused_kernel import FusedKernel
 from circlet.backends.native.program import Program, RuleError, Unlowerable
@@ -138,8 +138,8 @@ class NativeBackend:
         self._sizes = Sizes(executors.model)
         self._spent = 0
         """How many instructions were compiled."""
-        self._operators = 0
-        """How many operators were."""
+        self._units = 0
+        """How many object files were made, `LEAST` for each function at least."""
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._under_way: dict[str, Compilation[Function | None]] = {}
@@ -316,11 +316,9 @@ class NativeBackend:
         if key in self._under_way:
             return True
         place = (span.spec.index, span.operators.start)
-        if place not in self._rations:
-            if self._operators >= MOST_OPERATORS:
-                self._note(span, f"{_LEFT}: the session has compiled {self._operators} operators")
-                return False
-            self._operators += self._sizes.function(span.spec.index, span.operators)
+        if place not in self._rations and self._units >= MOST_UNITS:
+            self._note(span, f"{_LEFT}: the session has made {self._units} object files")
+            return False
         return self._rations[place].grants(key)
 
     def _model_digest(self) -> bytes:
@@ -378,6 +376,8 @@ class NativeBackend:
         except Unlowerable as reason:
             self._note(span, f"{_AT_ONE if apart is not None else _LEFT}: {reason}")
             return None
+        finally:
+            self._units += max(sum(not each.is_kept for each in units), LEAST)
 
     def _note(self, span: Span, text: str) -> None:
         """Lists a span that there is no function for, and why."""

@@ -224,21 +224,36 @@ def test_a_session_that_has_compiled_enough(monkeypatch: pytest.MonkeyPatch) -> 
     assert left[0].outline[0].startswith("left to numpy: the session has compiled ")
 
 
-def test_operators_beyond_what_a_session_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_beyond_what_a_session_makes(monkeypatch: pytest.MonkeyPatch, folder: object) -> None:
     """What follows is left to numpy, its branches too, however small they are."""
     monkeypatch.setattr(budget, "MOST_TOGETHER", 3)
-    monkeypatch.setattr(budget, "LEAST", 2)
-    monkeypatch.setattr(native, "MOST_OPERATORS", 9)
+    monkeypatch.setattr(native, "LEAST", 2)
+    monkeypatch.setattr(native, "MOST_UNITS", 9)
     backend = compare(branches(8), [np.array(True), X])
     made = [each.operators for each in backend.listings if each.module]
     left = [each for each in backend.listings if not each.module]
     assert made == [range(1), range(1, 2), range(2, 3)]
     assert {each.subgraph for each in left} > {0}
-    assert left[0].outline == ("left to numpy: the session has compiled 9 operators",)
+    assert left[0].outline == ("left to numpy: the session has made 9 object files",)
+
+
+def test_operators_that_are_alike_count_once(monkeypatch: pytest.MonkeyPatch, folder: object) -> None:
+    """Also in functions that follow each other."""
+    monkeypatch.setattr(budget, "MOST_TOGETHER", 8)
+    monkeypatch.setattr(native, "LEAST", 1)
+    monkeypatch.setattr(native, "MOST_UNITS", 30)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    v = x = main.input("x", DType.FLOAT32, (2, 2))
+    for _ in range(40):
+        v = main.apply(matmul.BatchMatMul(), v, x)
+    main.output(v)
+    backend = compare(b.build(), [X])
+    assert [bool(each.module) for each in backend.listings] == [True] * 5
 
 
 def test_other_shapes_are_no_other_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "MOST_OPERATORS", 1)
+    monkeypatch.setattr(native, "MOST_UNITS", 1)
     b = ModelBuilder()
     main = b.subgraph("main")
     x = main.input("x", DType.FLOAT32, (-1,))

@@ -50,11 +50,12 @@ MOST_INSTRUCTIONS = 1 << 15
 MOST_IN_A_SESSION = 1 << 18
 """Instructions of all functions that a session has compiled: some 10 to 25 seconds of work, at 0.04 to 0.09
 milliseconds each, measured on MobileNetV2, its int8 version and loops."""
-MOST_OPERATORS = 3 << 10
-"""Operators that a session compiles, each once whatever its shapes: some 5 seconds of work on two cores if they are
-small, at 1.5 seconds for 1000 of 40 kinds."""
+MOST_UNITS = 2 << 10
+"""Object files that a session makes, beyond which it begins with no more functions, at 10 to 40 milliseconds of a
+processor each. Operators that are alike have one together: those of 10000 of 40 kinds in five shapes are 110."""
 LEAST = 16
-"""Operators that a function counts as at least, as the smallest takes LLVM some milliseconds."""
+"""Object files that a function counts as at least, as thousands of branches should not become thousands of
+functions."""
 
 
 class Sizes:
@@ -90,10 +91,6 @@ class Sizes:
         """Whether a span may be one function for any lengths."""
         size = sum(self._operator(subgraph, number) for number in span)
         return size <= MOST_UNDIVIDED or len(self.parts(subgraph, span)) == 1
-
-    def function(self, subgraph: int, span: range) -> int:
-        """The operators that the function for a span counts as."""
-        return max(sum(self._operator(subgraph, number) for number in span), LEAST)
 
     def _operator(self, subgraph: int, number: int) -> int:
         """What an operator counts: itself, and what it invokes."""
