@@ -49,8 +49,9 @@ def centered_weights(weights: Array, zero: Array | None) -> Array:
 def sums_of_windows(node: Node, x: Stored, weights: Value, bias: Value | None) -> Value:
     """The convolution of bytes, less their zero point, with weights (o, c, ...) and a bias (o,) of int32: int32.
 
-    Where each channel is by itself and float32 holds all sums exactly, it is one of these; else one of bytes, or the
-    sum of two or three, as weights of nine bits are sums of bytes. Doubles are exact always.
+    Where each channel is by itself and float32 holds all sums exactly, it is one of these; else one of bytes. Weights
+    of nine bits are bytes and a number for each channel, by which what the window holds is multiplied. Doubles are
+    exact always.
     """
     known, rank = weights.data, node.rank() - 2
     if known is not None:
@@ -58,13 +59,29 @@ def sums_of_windows(node: Node, x: Stored, weights: Value, bias: Value | None) -
         if depth == prod(known.shape[2:]) and depth * _REACH * int(np.abs(known).max(initial=0)) < 1 << 24:
             return _sums_of_reals(node, x, weights, bias, DType.FLOAT32)
         if rank <= 2:
-            first = known.clip(-128, 127)
-            sums, rest = _sums_of_bytes(node, x, first, bias), known - first
-            while rest.any():
-                first = rest.clip(-128, 127)
-                sums, rest = c.add(node.graph, sums, _sums_of_bytes(node, x, first, None)), rest - first
-            return sums
+            return _sums_of_wide(node, x, known, bias)
     return _sums_of_reals(node, x, weights, bias, DType.FLOAT64)
+
+
+def _sums_of_wide(node: Node, x: Stored, weights: Array, bias: Value | None) -> Value:
+    """The same, of bytes less a zero point for each channel as weights; of groups, each window is summed up for each
+    channel."""
+    offset = _offset(weights)
+    sums = _sums_of_bytes(node, x, weights - offset, bias)
+    if not offset.any():
+        return sums
+    ones = np.ones_like(weights[:1] if node.integer("group", 1) == 1 else weights)
+    totals = _sums_of_bytes(node, x, ones, None)
+    return c.add(node.graph, sums, c.multiply(node.graph, totals, constant(offset[..., 0])))
+
+
+def _offset(weights: Array) -> Array:
+    """The least numbers (o, 1, ...) less which the weights of each channel are signed bytes."""
+    axes = tuple(range(1, weights.ndim))
+    above = weights.max(axis=axes, keepdims=True, initial=127) - 127
+    below = weights.min(axis=axes, keepdims=True, initial=-128) + 128
+    found: Array = above + below
+    return found
 
 
 def _sums_of_reals(node: Node, x: Stored, weights: Value, bias: Value | None, dtype: DType) -> Value:
