@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.runtime.errors import CircletError, ModelError, Place, UnsupportedError, plural
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.executor_map import NOT_MINE, ExecutorMap
@@ -13,6 +14,7 @@ from circlet.runtime.exec.kernel import Backend, Call
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.verify import verify
+from circlet.runtime.ops.loop import Loop
 from circlet.session import Choice, Session, engine
 
 SURVEYED = 1000
@@ -100,6 +102,8 @@ def _judged(model: Model, chosen: Choice) -> tuple[tuple[Verdict, ...], ...]:
 def _verdict(call: Call, backends: Sequence[Backend], chosen: Choice) -> Verdict:
     if isinstance(call.op, Skip):
         return Verdict("none")
+    if isinstance(call.op, Loop):
+        return Verdict(ControlflowBackend.name)  # as the While that a pass makes of it
     reasons = []
     for backend in backends:
         reason = backend.refuses(call)

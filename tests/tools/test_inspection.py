@@ -25,10 +25,11 @@ from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.shape import Range
 from circlet.runtime.ops.unary import Neg, Tanh
 from circlet.schema.foreign import Foreign
+from circlet.tools import support
 from circlet.tools.inspection.inspection import Inspection, inspection_of
 from circlet.tools.support import SURVEYED
 from tests.native.hosted import spectrum
-from tests.needs import NATIVE
+from tests.needs import NATIVE, ONNX
 from tests.tools.conftest import Program
 
 F32 = DType.FLOAT32
@@ -308,3 +309,14 @@ def test_ten_thousand_operators_are_quick(backend: str) -> None:
     assert time.process_time() - started < 8  # takes 1
     assert {each.backend for each in found.support.verdicts[0]} == {backend}
     assert found.costs[0].estimate.total.flops == 40 * SURVEYED
+
+
+@ONNX
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+def test_loops_of_large_models_run(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(support, "SURVEYED", 0)
+    model = circlet.load(Path(__file__).parents[2] / "examples" / "sum_even.onnx")
+    (number,) = (k for k, each in enumerate(model.subgraphs[0].operators) if each.name == "LOOP")
+    found = inspected(model, backend).support
+    assert found.verdicts[0][number].backend == "controlflow"
+    assert found.problem is None
