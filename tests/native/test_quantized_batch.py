@@ -80,3 +80,21 @@ def test_products_of_all_sizes_pack_by_one_function() -> None:
     names = [name for each in backend.listings for name in defined(each)]
     assert sum(name.startswith("pack_columns_") for name in names) == 1
     assert names.count("add_up_bytes") == 1
+
+
+def test_many_weights_of_an_open_number_of_rows() -> None:
+    """They stay bytes in memory where a processor multiplies pairs."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.INT8, (-1, 258), q(0.05, -7))
+    weights = np.random.default_rng(0).integers(-128, 128, (258, 520)).astype(np.int8)
+    weights[:2, :2] = [[-128, 127], [127, -128]]
+    y = main.constant(weights, DType.INT8, quantization=q(0.1))
+    main.output(*main.op(BatchMatMul(), x, y, outputs=[
+        Tensor("y", DType.INT32, (1, 520), shape_signature=(-1, 520), quantization=Quantization((0.05,), (0,)))]))
+    model = b.build()
+    native, cpu = (circlet.Session(model, each) for each in ("native", "cpu"))
+    for rows in (5, 1, 2, 7, 30):
+        given = [stored((rows, 258), DType.INT8, rows)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], None)
+    assert set(native.backend_of(0)) == {"native"}

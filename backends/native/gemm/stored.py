@@ -16,6 +16,7 @@ from circlet.backends.native.emit.lanes import SINGLE, Lanes
 from circlet.backends.native.gemm.storage import Units
 from circlet.backends.native.gemm.vectors import WORD, broadcast
 from circlet.backends.native.targets.constants import Uniform
+from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.records import dataclass
 
@@ -102,8 +103,12 @@ class Integers:
         return [self._word(e, e.address(panel, I8, k * lanes * self._size), lanes) for k in range(vectors)]
 
     def _word(self, e: Emitter, place: ir.Value, lanes: int) -> ir.Value:
-        """A vector of words: the bits of each part, then its sign above them."""
+        """A vector of words: the bits of each part, then its sign above them; of bytes one instruction makes pairs on
+        processors that have circlet itself."""
         b, width, whole = e.builder, 32 // self.parts, ir.VectorType(I32, lanes)
+        if self.parts == 2 and self.bits == 8 and self.low is None and e.target.goal is Goal.HERE:
+            parts = b.load(place, typ=ir.VectorType(I8, 2 * lanes), align=self._size)
+            return b.bitcast(b.sext(parts, ir.VectorType(ir.IntType(width), 2 * lanes)), whole)
         narrow = ir.VectorType(ir.IntType(8 * self._size), lanes)
 
         def each(part: int) -> ir.Value:
