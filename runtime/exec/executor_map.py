@@ -70,13 +70,14 @@ class ExecutorMap:
         self.planner = CopyPlanner(model, self.specializer, elide)
         made = backends(self)
         self.span_backends = tuple(each for each in made if isinstance(each, SpanBackend))
-        refused: dict[str, None] = {}
+        refused: dict[str, Place] = {}
         self._executors = tuple(
             self._executor(index, subgraph, made, refused) for index, subgraph in enumerate(model.subgraphs)
         )
         if refused:
             raise UnsupportedError(
-                f"{plural(len(refused), 'kind')} of operators cannot be run:\n  " + "\n  ".join(refused))
+                f"{plural(len(refused), 'kind')} of operators cannot be run:\n  "
+                + "\n  ".join(f"{kind}, first in {place}" for kind, place in refused.items()))
 
     @property
     def elide(self) -> bool:
@@ -291,7 +292,7 @@ class ExecutorMap:
         return frame.outputs
 
     def _executor(self, index: int, subgraph: Subgraph, backends: Sequence[Backend],
-                  refused: dict[str, None]) -> Executor:
+                  refused: dict[str, Place]) -> Executor:
         kernels: list[Kernel] = []
         named: list[Callable[[], str]] = []
         for number, operator in enumerate(subgraph.operators):
@@ -311,8 +312,8 @@ class ExecutorMap:
             else:
                 why = operator.op.reason if isinstance(operator.op, Opaque) else ""
                 why = why or "; ".join(reason for reason in reasons if reason != NOT_MINE) or "not implemented"
-                refused.setdefault(f"{operator.name} (version {operator.version}): {why}, "
-                                   f"first in {subgraph.place(index, number)}")
+                kind = f"{operator.name} (version {operator.version}): {why}"
+                refused.setdefault(kind, subgraph.place(index, number))
         for operator, name in zip(subgraph.operators, tuple(named), strict=False):
             for part in operator.op.parts():
                 named[part] = name

@@ -186,6 +186,20 @@ def test_copies_of_a_model_that_cannot_be_run(program: Program, unknown: Path) -
         assert "CUSTOM:Mystery (version 1): not implemented, first in subgraph 0 ('main'), operator 0 " in message
 
 
+def test_operators_of_a_kind_are_told_once(program: Program, tmp_path: Path) -> None:
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", np.float32, (2,))
+    for name in ("Mystery", "Riddle", "Mystery", "Mystery"):
+        x, = main.op(Foreign(f"CUSTOM:{name}"), x, count=1)
+    main.output(x)
+    circlet.save(builder.build(), tmp_path / "kinds.tflite")
+    message = program.error("run", tmp_path / "kinds.tflite")
+    assert message.startswith("2 kinds of operators cannot be run: ")
+    assert [message.count(name + " (version 1)") for name in ("CUSTOM:Mystery", "CUSTOM:Riddle")] == [1, 1]
+    assert "CUSTOM:Riddle (version 1): not implemented, first in subgraph 0 ('main'), operator 1 " in message
+
+
 @pytest.mark.parametrize("name", ["collatz", "loop_switch", "grow_concat", "map_nested"])
 @pytest.mark.parametrize("elision", [True, False], ids=["elision", "copies"])
 def test_copies_as_json(program: Program, name: str, elision: bool) -> None:
