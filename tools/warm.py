@@ -18,7 +18,7 @@ from circlet.backends.native.load import cache
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.parts import OpenLengths
 from circlet.backends.native.plans.keeper import Keeper
-from circlet.runtime.errors import InputError, RunError, suggestion
+from circlet.runtime.errors import ExecutionError, InputError, RunError, suggestion
 from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend, Span
@@ -38,11 +38,13 @@ from circlet.tools.tables import plain, plural
 from circlet.tools.usage import Argument, Command, Option
 from circlet.tools.values import tensors_of, zeros
 
-OPEN = 8
-"""The length that a run has where the model leaves it open: a choice beyond 0 and 1, which get code of their own; the
-code is for all others."""
-LENGTHS = ((OPEN, OPEN), (1, OPEN), (1, 1))
-"""The open lengths of runs, of the first axis and of the others: with the least that programs have most often."""
+OPEN = (8, 64, 512)
+"""The lengths that runs have where the model leaves them open: choices beyond 0 and 1, which get code of their own; the
+code is for all others. The next is tried where windows, or halves of halves, do not fit into one: those of an image,
+then those of sound."""
+MOST_ELEMENTS = 1 << 22
+"""Of the inputs of a run with more than the least of these lengths: a choice, a run that takes no longer than
+compiling."""
 _SHORT = Limits(max_iterations=100)
 """Of the run on zeros. A choice: code is made before the first iteration, or in the first few."""
 _HOST = "(host call: "
@@ -148,20 +150,41 @@ def _warmed(path: str, options: WarmOptions) -> Warmed:
     session = Session(model, Engine(backends, engine("native").pipeline), _SHORT)
     stopped = []
     for entry in _entries(session, options):
-        for number, inputs in enumerate(_inputs(model, entry, options.shapes)):
-            try:
-                record.is_lending = False
-                session.reset_state()
-                session.run_entry(entry, inputs)
-                if has_state(model):
-                    with suppress(RunError):  # on what the first run left, which may ask for other lengths
-                        session.run_entry(entry, inputs)
-                record.is_lending = True
-                session.bind(entry.subgraph, entry.arrays(inputs), is_resizable=True)
-            except RunError as error:
-                if number == 0:  # others may be lengths that the model is not for
-                    stopped.append(f"a run of {plain(entry.graph.name)} on zeros: {error}")
+        problem = _bind(session, record, entry, options.shapes)
+        if problem is not None:
+            stopped.append(f"a run of {plain(entry.graph.name)} on zeros: {problem}")
     return Warmed(path, list(record.functions.values()), list(record.left), stopped, time.monotonic() - begin)
+
+
+def _bind(session: Session, record: _Record, entry: Entry, shapes: Mapping[str, Shape]) -> RunError | None:
+    """Compiles an entry point for the first lengths of which some fit the model; gives why the run with all of these
+    ended, or with the first of all, if none fit."""
+    problem = None
+    for length in OPEN:
+        given = _inputs(session.model, entry, shapes, length)
+        if problem is not None and sum(each.size for each in entry.arrays(given[0])) > MOST_ELEMENTS:
+            break
+        found = [_ended(session, record, entry, each) for each in given]
+        if not all(isinstance(each, ExecutionError) for each in found):
+            return found[0]
+        problem = problem or found[0]
+    return problem
+
+
+def _ended(session: Session, record: _Record, entry: Entry, inputs: Mapping[str, Value]) -> RunError | None:
+    """Why a run ended before its end, if it did; what it runs is compiled, for inputs that are to stay, too."""
+    try:
+        record.is_lending = False
+        session.reset_state()
+        session.run_entry(entry, inputs)
+        if has_state(session.model):
+            with suppress(RunError):  # on what the first run left, which may ask for other lengths
+                session.run_entry(entry, inputs)
+        record.is_lending = True
+        session.bind(entry.subgraph, entry.arrays(inputs), is_resizable=True)
+    except RunError as error:
+        return error
+    return None
 
 
 def _entries(session: Session, options: WarmOptions) -> Iterator[Entry]:
@@ -176,8 +199,9 @@ def _entries(session: Session, options: WarmOptions) -> Iterator[Entry]:
         yield entry_of(model, index, next((each for each in signatures if each.subgraph == index), None))
 
 
-def _inputs(model: Model, entry: Entry, shapes: Mapping[str, Shape]) -> Sequence[Mapping[str, Value]]:
-    """Zeros for runs of an entry point, with other lengths each.
+def _inputs(model: Model, entry: Entry, shapes: Mapping[str, Shape], length: int) -> Sequence[Mapping[str, Value]]:
+    """Zeros for runs of an entry point, with other lengths each: one where they are open, then the least that programs
+    have most often, for the first axis and for all.
 
     Raises:
         InputError: a shape is given that no input has.
@@ -188,7 +212,7 @@ def _inputs(model: Model, entry: Entry, shapes: Mapping[str, Shape]) -> Sequence
         raise InputError(f"no input {wrong!r}; the entry point takes {', '.join(tensors) or 'none'}"
                          f"{suggestion(wrong, tensors)}")
     sizes = ({name: shapes.get(name, _filled(tensor.signature, *lengths)) for name, tensor in tensors.items()}
-             for lengths in LENGTHS)
+             for lengths in ((length, length), (1, length), (1, 1)))
     return [{name: _zeros(tensor, each[name]) for name, tensor in tensors.items()}
             for each in dict((tuple(each.items()), each) for each in sizes).values()]
 

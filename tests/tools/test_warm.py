@@ -12,8 +12,9 @@ import pytest
 import circlet
 from circlet.backends.native.lower import span
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DType, Padding
 from circlet.runtime.ops import unary
+from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.sort import Unique
 from tests.exec import graphs as g
@@ -117,6 +118,36 @@ def test_lengths_that_a_model_is_not_for(program: Program, tmp_path: Path) -> No
     (found,) = program.json("warm", tmp_path / "pairs.tflite")["models"]
     assert found["functions"]
     assert found["stopped"] == []
+
+
+@pytest.mark.parametrize("window", [20, 200])
+def test_lengths_that_windows_fit_into(program: Program, tmp_path: Path, lowered: list[object], window: int) -> None:
+    """A signal that is shorter than a filter is tried longer."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (1, 1, -1, 1))
+    weights = main.constant(np.ones((2, 1, window, 1), np.float32))
+    bias = main.constant(np.zeros(2, np.float32))
+    main.output(main.apply(Conv2D(padding=Padding.VALID, stride_w=1, stride_h=1), x, weights, bias))
+    circlet.save(b.build(), tmp_path / "filter.tflite")
+    (found,) = program.json("warm", tmp_path / "filter.tflite")["models"]
+    assert [each["any_lengths"] for each in found["functions"]].count(True)
+    assert found["stopped"] == []
+    count = len(lowered)
+    g.run(circlet.Session(tmp_path / "filter.tflite", "native"), [np.ones((1, 1, 300, 1), np.float32)])
+    assert len(lowered) == count
+
+
+def test_lengths_that_nothing_fits(program: Program, tmp_path: Path) -> None:
+    """What is told is why the first run ended."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1, 4))
+    main.output(main.apply(Reshape(), x, main.constant([-1, 7, 3])))
+    circlet.save(b.build(), tmp_path / "odd.tflite")
+    text = program.text("warm", tmp_path / "odd.tflite")
+    assert "stopped: a run of main on zeros" in text
+    assert "32 elements" in text
 
 
 def test_shapes(program: Program, tmp_path: Path, lowered: list[object]) -> None:
