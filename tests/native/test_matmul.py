@@ -58,13 +58,29 @@ def test_batch_matmul(batches: tuple[tuple[int, ...], tuple[int, ...]], rows: in
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from([((), ()), ((2,), (2,)), ((3, 1), (2,)), ((1,), (3, 2))]), st.sampled_from([0, 1, 3, 20]),
-       st.sampled_from([1, 2, 17, 64]), st.sampled_from([0, 1, 5, 33]), st.booleans(), st.booleans(),
+       st.sampled_from([1, 2, 17, 64]), st.sampled_from([0, 1, 5, 33]), st.booleans(), st.booleans(), st.booleans(),
        st.sampled_from([np.float64, np.int32, np.int64]), seeds)
 def test_products_of_wide_numbers(batches: tuple[tuple[int, ...], tuple[int, ...]], rows: int, columns: int, depth: int,
-                                  adj_x: bool, adj_y: bool, dtype: type[np.generic], seed: int) -> None:
+                                  adj_x: bool, adj_y: bool, is_constant: bool, dtype: type[np.generic],
+                                  seed: int) -> None:
     x = values((*batches[0], *((depth, rows) if adj_x else (rows, depth))), dtype, seed)
     y = values((*batches[1], *((columns, depth) if adj_y else (depth, columns))), dtype, seed + 1)
-    agree(applied(BatchMatMul(adj_x, adj_y)), x, y)
+    op = BatchMatMul(adj_x, adj_y)
+    if is_constant:
+        agree(applied(op, y), x)
+    else:
+        agree(applied(op), x, y)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64])
+def test_products_that_differ_in_constants(dtype: type[np.generic]) -> None:
+    """Each has its own, though all else is the same."""
+    def formula(g: SubgraphBuilder, x: Value) -> Sequence[Value]:
+        for seed in range(4):
+            x = g.apply(BatchMatMul(adj_y=True), x, g.constant(values((8, 8), dtype, seed)))
+        return (x,)
+
+    agree(formula, values((3, 8), dtype, 9))
 
 
 @pytest.mark.parametrize(("columns", "depth"), [(1024, 16), (1100, 33), (2049, 9), (3000, 7), (20, 4001)])

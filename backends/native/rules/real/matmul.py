@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from math import prod
 
+import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.loops import branch, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.positions import Index
-from circlet.backends.native.emit.value import Value
+from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.gemm.few_rows import multiply_few, multiply_row
 from circlet.backends.native.gemm.microkernel import FLOAT32
@@ -21,6 +22,7 @@ from circlet.backends.native.gemm.packing import transpose, transposed_step
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.preferences import LOOPS
 from circlet.backends.native.rules.real.elementwise import mul
 from circlet.backends.native.rules.real.few_columns import are_few_columns, multiply_columns
@@ -165,8 +167,8 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
 def batch_matmul_by_loops(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., m, k) and y (..., k, n) of doubles or wide integers: (..., m, n). A loop over the rows of all results,
     shared out, around one over the depth: the products of an element of x with a row of y are added to sums in scratch
-    memory."""
-    (x, y), (*rows, columns) = (node.input(k) for k in range(2)), node.shape
+    memory. A constant y is kept row by row, whichever way the model has it."""
+    (x, (y, adj_y)), (*rows, columns) = (node.input(0), _row_by_row(node)), node.shape
     dtype, depth = x.dtype, x.shape[-2 if node.op.adj_x else -1]
     sums, combine = reserve(node, columns, dtype), total(dtype).combine
     with parallel_nest(e, tuple(rows), 2 * prod(node.shape) * depth) as (*index, row):
@@ -175,10 +177,19 @@ def batch_matmul_by_loops(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink
         with rolled(e, depth) as k:
             factor = _element(e, x, index, (k, row) if node.op.adj_x else (row, k))
             with independent(e, columns) as column:
-                other = _element(e, y, index, (column, k) if node.op.adj_y else (k, column))
+                other = _element(e, y, index, (column, k) if adj_y else (k, column))
                 e.store(combine(e, e.load(sums, dtype, column), mul(e, dtype, [factor, other])), sums, dtype, column)
         with independent(e, columns) as column:
             sinks[0](e, [*index, row, column], e.load(sums, dtype, column))
+
+
+def _row_by_row(node: Node[BatchMatMul]) -> tuple[Value, bool]:
+    """y, and whether its matrices lie column by column, which those of a constant never do."""
+    y = node.input(1)
+    if not node.op.adj_y or y.known is None:
+        return y, node.op.adj_y
+    turned = np.ascontiguousarray(y.known.swapaxes(-1, -2))
+    return in_memory(Made.fixed(turned).memory(node.function), turned.shape, y.dtype), False
 
 
 def _element(e: Emitter, value: Value, index: Index, place: tuple[ir.Value, ir.Value]) -> ir.Value:
