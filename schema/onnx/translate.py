@@ -26,7 +26,7 @@ FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 MISFIT = "the inputs and attributes do not fit the operator or each other"
 """What a message says then; the cause of the error has Python's own words."""
 WIDENS = frozenset({"Cast", "DequantizeLinear", "QuantizeLinear", "com.microsoft.DequantizeLinear",
-                    "com.microsoft.QuantizeLinear"})
+                    "com.microsoft.GatherBlockQuantized", "com.microsoft.QuantizeLinear"})
 """The operators that take constants that are held in wider types than they have."""
 MOST_NESTED = 64
 """How deeply functions may call functions."""

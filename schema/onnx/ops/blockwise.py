@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from onnx import helper
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import Array, DType
@@ -10,6 +13,8 @@ from circlet.runtime.ops import matmul
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value, constant
 from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.index import from_front
+from circlet.schema.onnx.ops.quantize import dequantize_linear
 from circlet.schema.onnx.rules import rule
 
 DOMAIN = "com.microsoft"
@@ -63,3 +68,31 @@ def product_with_few_bits(node: Node) -> Value:
     bias = node.get(5)
     bias = None if bias is None else c.cast(graph, bias, DType.FLOAT32)
     return c.cast(graph, node.apply(matmul.FullyConnected(keep_num_dims=True), x, factor, bias), node.dtype())
+
+
+@rule(f"{DOMAIN}.GatherBlockQuantized")
+def rows_with_few_bits(node: Node) -> Value:
+    """Slices of a table of stored numbers, less their zero points and times scales, of the type of the scales.
+
+    The table is one of integers of four bits, whose zero points are 0 by default, or of bytes, each of which holds one
+    or two numbers of the last axis, whose zero points are 128 or 8.
+    """
+    graph, bits, size = node.graph, node.integer("bits", 4), node.integer("block_size", 128)
+    if bits not in (4, 8) or size < 1:
+        raise ModelError(f"expected 4 or 8 bits and a positive size, found {bits} bits and block_size {size}")
+    table, zero, counts = node[0], node.get(3), node.shape(2)
+    if table.narrow is None:
+        points = np.full(counts, 1 << (bits - 1)) if zero is None else _numbers(node.value(3, "zero points"), bits)
+        zero = constant(points[..., :counts[-1]].astype(np.uint8))
+        table = constant(_numbers(node.value(0, "a table"), bits))
+    shape = table.shape or ()
+    along, axis = (c.axis_of(table, node.integer(f"{name}_axis", k)) for k, name in enumerate(("gather", "quantize")))
+    if counts != tuple(-(-length // size) if k == axis else length for k, length in enumerate(shape)):
+        raise ModelError(f"expected a scale for each {size} numbers of axis {axis} of shape {shape}, found shape "
+                         f"{counts}")
+    attributes = {"axis": axis, "block_size": min(size, shape[axis])}
+    real = dequantize_linear(replace(
+        node, inputs=(table, node[2], zero),
+        attributes={name: helper.make_attribute(name, value) for name, value in attributes.items()}))
+    assert isinstance(real, Value), "DequantizeLinear has one result"
+    return c.gather(graph, real, from_front(graph, node[1], c.like(shape[along], node[1])), along)

@@ -1,0 +1,90 @@
+"""Look-ups in tables each block of which has a scale, as ONNX Runtime's tools for decoders write them, against it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import circlet
+from circlet.runtime.errors import ModelError
+from circlet.runtime.records import dataclass
+from tests.schema.onnx.test_qlinear import Array, inference
+
+ROWS, COLUMNS = 10, 48
+RANDOM = np.random.default_rng(5)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of ROWS and COLUMNS in blocks of 16 or more numbers of an axis."""
+
+    dtype: str = "uint8"
+    bits: int = 4
+    block: int = 16
+    axis: int = 1
+    zeros: bool = False
+    scales: str = "float32"
+    along: int = 0
+    few: int | None = None
+    """How many scales there are along the axis; None where a block has one."""
+
+    def _numbers(self, rows: int, columns: int) -> Array:
+        """Stored ones of a matrix of so many rows and columns."""
+        if self.dtype == "uint8":
+            return RANDOM.integers(0, 256, (rows, -(-columns * self.bits // 8))).astype(np.uint8)
+        least = -8 if self.dtype == "int4" else 0
+        return RANDOM.integers(least, least + 16, (rows, columns)).astype(getattr(ml_dtypes, self.dtype))
+
+    def content(self) -> bytes:
+        shape = [ROWS, COLUMNS]
+        shape[self.axis] = self.few or -(-shape[self.axis] // self.block)
+        parts = {"table": self._numbers(ROWS, COLUMNS), "scales": RANDOM.random(shape).astype(self.scales)}
+        if self.zeros:
+            parts["zeros"] = self._numbers(*shape)
+        attributes: dict[str, Any] = {"block_size": self.block, "quantize_axis": self.axis, "gather_axis": self.along,
+                      **({"bits": self.bits} if self.bits != 4 else {})}
+        node = helper.make_node("GatherBlockQuantized", ["table", "i", *list(parts)[1:]], ["y"],
+                                domain="com.microsoft", **attributes)
+        return _model(node, parts)
+
+
+def _model(node: Any, parts: dict[str, Array]) -> bytes:
+    type_ = helper.np_dtype_to_tensor_dtype(parts["scales"].dtype)
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("i", 7, ["b", "s"])],
+        [helper.make_tensor_value_info("y", type_, None)],
+        [numpy_helper.from_array(data, name) for name, data in parts.items()])
+    domains = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return bytes(helper.make_model(graph, opset_imports=domains, ir_version=10).SerializeToString())
+
+
+TABLES = [
+    Table(), Table(zeros=True), Table(bits=8), Table(bits=8, zeros=True, block=32), Table(block=64, zeros=True),
+    Table(zeros=True, scales="float16"), Table("int4"), Table("int4", zeros=True),
+    Table("uint4", zeros=True, axis=0), Table("uint4", along=1), Table("int4", block=32, zeros=True),
+]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_as_onnxruntime(table: Table, backend: str) -> None:
+    model = table.content()
+    peer, session = inference(model), circlet.Session(circlet.load(model), backend=backend)
+    for shape in (2, 3), (1, 1), (0, 4), (5, 2):
+        given = {"i": RANDOM.integers(-ROWS, ROWS, shape)}
+        (expected,) = peer.run(None, given)
+        np.testing.assert_array_equal(session.run(given)["y"], expected, strict=True)
+
+
+@pytest.mark.parametrize(("table", "reason"), [
+    (Table(bits=3), "expected 4 or 8 bits"),
+    (Table(block=0, few=1), "block_size 0"),
+    (Table(few=2), r"a scale for each 16 numbers of axis 1 of shape \(10, 48\), found shape \(10, 2\)"),
+])
+def test_refused(table: Table, reason: str) -> None:
+    with pytest.raises(ModelError, match=reason):
+        circlet.load(table.content())
