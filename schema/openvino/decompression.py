@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from circlet.schema.openvino.xml import Network
 
-_STEPS = frozenset({"Convert", "Multiply", "Reshape", "Subtract"})
+_STEPS = frozenset({"Convert", "Gather", "Multiply", "Reshape", "Subtract"})
 
 
 def decompressing(network: Network) -> frozenset[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
@@ -150,10 +151,11 @@ def fake_quantize(node: Node) -> Value:
 @layer("Convert")
 def convert(node: Node) -> Value:
     """The values in another element type."""
-    dtype = node.dtype("destination_type")
+    dtype, x = node.dtype("destination_type"), node[0]
+    x = x if x.narrow is None else replace(x, narrow=None)
     if dtype is DType.FLOAT32 or (dtype is DType.FLOAT16 and node.decompresses):
-        return c.widened(node.graph, node[0])
-    return c.cast(node.graph, node[0], dtype)
+        return c.widened(node.graph, x)
+    return c.cast(node.graph, x, dtype)
 
 
 @layer("ConvertLike")

@@ -104,6 +104,8 @@ def _results(node: Node) -> Sequence[Value]:
         return (read_constant(node),)
     rule = find(node.layer)
     assert rule is not None, f"{node.layer} has no rule"
+    if node.layer.type != "Convert":
+        _refuse_narrow(node.layer, node.inputs)
     found = rule(node)
     return (found,) if isinstance(found, Value) else found
 
@@ -129,7 +131,16 @@ def output_port(layer: Layer) -> Port:
 def _fed(layer: Layer, inputs: Sequence[Value | None]) -> Value:
     if len(inputs) != 1 or inputs[0] is None:
         raise ModelError(f"{layer}: expected an edge to one input port, found {len(inputs)} ports")
+    _refuse_narrow(layer, inputs)
     return inputs[0]
+
+
+def _refuse_narrow(layer: Layer, inputs: Sequence[Value | None]) -> None:
+    """Raises UnsupportedError where an input is a constant that is held in a wider type than it has."""
+    for position, each in enumerate(inputs):
+        if each is not None and each.narrow is not None:
+            raise UnsupportedError(f"{layer}: input {position} is {each.narrow.name}, which circlet does not compute "
+                                   "with")
 
 
 def _declared(node: Node, value: Value, port: Port, position: int) -> Value:

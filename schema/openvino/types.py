@@ -14,4 +14,6 @@ REFUSED_TYPES = frozenset({"i4", "u1", "u2", "u3", "u4", "u6", "nf4", "f4e2m1", 
                            "dynamic", "undefined"})
 """Types that OpenVINO has and circlet refuses."""
 HALVES = {"i4": DType.INT8, "u4": DType.UINT8}
-"""Of those, the ones that constants may have, and what these become."""
+"""Of those, the integers that constants may have, and what these become."""
+FEW_BITS = {"nf4": 4, "f4e2m1": 4, "f8e4m3": 8, "f8e5m2": 8, "f8e8m0": 8}
+"""Of the refused types, the floats that constants may have which are converted, and how many bits they have."""
