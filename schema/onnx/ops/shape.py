@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import groupby
 
 import numpy as np
 
@@ -73,12 +74,8 @@ def reshape(node: Node) -> Value:
         raise ModelError(f"input 1: expected sizes of at least -1, found {known.tolist()}")
     if node.integer("allowzero", 0) or (known is not None and 0 not in known):
         return c.reshape_to(graph, node[0], target)
-    if known is not None:
-        found = node[0].shape
-        kept = [found[k] if found is not None and k < len(found) else -1 for k, each in enumerate(known) if each == 0]
-        if -1 not in kept:
-            sizes = iter(kept)
-            return c.reshape(graph, node[0], [each or next(sizes) for each in known.tolist()])
+    if known is not None and known[node[0].rank or 0:].all():
+        return c.reshape_to(graph, node[0], c.concatenate(graph, _kept(graph, node[0], known.tolist())))
     spare = node.apply(unary.ZerosLike(), target)
     begin = node.constant(np.array([0], np.int64))
     copied = node.apply(sliced(), c.concatenate(graph, [c.shape_of(graph, node[0]), spare]), begin,
@@ -86,6 +83,14 @@ def reshape(node: Node) -> Value:
     zero = node.apply(comparison.Equal(), target, c.like(0, target))
     result = c.select(graph, zero, copied, target)
     return node.apply(shape.Reshape(), node[0], result)
+
+
+def _kept(graph: Graph, x: Value, sizes: Sequence[int]) -> list[Value]:
+    """Parts of a shape in which 0 stands for the size of the same axis of a value."""
+    runs = [(is_zero, [position for position, _ in run])
+            for is_zero, run in groupby(enumerate(sizes), lambda each: each[1] == 0)]
+    return [c.dims(graph, x, run[0], run[-1] + 1) if is_zero else c.integers(sizes[run[0]:run[-1] + 1])
+            for is_zero, run in runs]
 
 
 @rule("Flatten")

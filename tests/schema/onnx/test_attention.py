@@ -174,3 +174,28 @@ def test_as_onnxruntime(case: Call, backend: str) -> None:
 def test_refused(case: Call, reason: str) -> None:
     with pytest.raises((ModelError, UnsupportedError), match=reason):
         circlet.load(content(case))
+
+
+def test_normalised_heads() -> None:
+    """As ONNX Runtime's builder of decoders writes Qwen 3: the heads of a row are rows of their own for a while."""
+    sizes = {"split": (0, -1, 16), "joined": (0, -1, 64)}
+    nodes = [helper.make_node("Reshape", ["x0", "split"], ["heads"]),
+             helper.make_node("SimplifiedLayerNormalization", ["heads", "scale"], ["normal"], epsilon=1e-6),
+             helper.make_node("Reshape", ["normal", "joined"], ["q"]),
+             helper.make_node("GroupQueryAttention", ["q", *(f"x{k}" for k in range(1, 7)), "cos", "sin"],
+                              ["y0", "y1", "y2"], "attention", domain="com.microsoft", num_heads=4, kv_num_heads=2,
+                              do_rotary=1)]
+    given = [Q, KV, KV, CACHE, CACHE, ROWS, ALL]
+    live = [helper.make_tensor_value_info(f"x{k}", each.type(), each.shape) for k, each in enumerate(given)]
+    constants = [*(helper.make_tensor(name, 7, [3], each) for name, each in sizes.items()),
+                 *(helper.make_tensor(name, 1, each.shape, each.tobytes(), True)
+                   for name, each in (("scale", known(16)), ("cos", COS), ("sin", SIN)))]
+    results = [helper.make_tensor_value_info(f"y{k}", 1, None) for k in range(3)]
+    graph = helper.make_graph(nodes, "g", live, results, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(
+        "com.microsoft", 1)], ir_version=8).SerializeToString()
+    peer, session = inference(model), circlet.Session(circlet.load(model))
+    for lengths in SIZES_OF_DECODERS:
+        fed = {f"x{k}": each.value(lengths, k) for k, each in enumerate(given)}
+        for expected, found in zip(peer.run(None, fed), session.run(fed).values(), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5, strict=True)
