@@ -16,6 +16,7 @@ from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.verify import verify
 from circlet.runtime.ops.controlflow import CallSubgraph, If
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Gather
@@ -185,6 +186,34 @@ def test_choices_in_a_row_give_what_they_gave(steps: list[Step], results: int) -
     for c, d in np.ndindex(2, 2):
         given = [np.array(c > 0), np.array(d > 0), X]
         for found, expected in zip(after.invoke(0, given), before.invoke(0, given), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def twice(b: ModelBuilder, s: SubgraphBuilder, d: Value, x: Value) -> tuple[Value, Value]:
+    """Two choices, of which the first decides the second."""
+    flag, value = s.op(If(branch(b, doubled), branch(b, kept)), d, d, x, outputs=[FLAG, VECTOR])
+    flag, value = s.op(If(branch(b, doubled), branch(b, kept)), flag, d, value, outputs=[FLAG, VECTOR])
+    return flag, value
+
+
+def test_what_is_invoked_from_elsewhere_stays() -> None:
+    """A subgraph in which two choices became one is invoked by one that goes on by its flag, and by another."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    d, x = main.input("d", BOOL), main.input("x", F32, (-1,))
+    shared = branch(b, twice)
+    further = b.subgraph("further")
+    own_d, own_x = further.input("d", BOOL), further.input("x", F32, (-1,))
+    flag, value = further.op(CallSubgraph(shared), own_d, own_x, outputs=[FLAG, VECTOR])
+    further.output(*further.op(If(branch(b, raised), branch(b, kept)), flag, own_d, value, outputs=[FLAG, VECTOR]))
+    for callee in (further.index, shared):
+        main.output(*main.op(CallSubgraph(callee), d, x, outputs=[FLAG, VECTOR]))
+    model = b.build()
+    changed = thread_branches(model)
+    verify(changed)
+    for flagged in (True, False):
+        one, other = (circlet.Session(each, "cpu").invoke(0, [np.array(flagged), X]) for each in (model, changed))
+        for found, expected in zip(other, one, strict=True):
             np.testing.assert_array_equal(found, expected)
 
 
