@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Any
 
 import ml_dtypes
@@ -72,6 +73,9 @@ TABLES = [
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 @pytest.mark.parametrize("table", TABLES, ids=str)
 def test_as_onnxruntime(table: Table, backend: str) -> None:
+    has_pairs = table.dtype == "uint8" and table.bits == 4 and table.zeros
+    if has_pairs and metadata.version("onnxruntime").startswith("1.23."):
+        pytest.skip("ONNX Runtime 1.23 takes other zero points of two in a byte than later versions")
     model = table.content()
     peer, session = inference(model), circlet.Session(circlet.load(model), backend=backend)
     for shape in (2, 3), (1, 1), (0, 4), (5, 2):
