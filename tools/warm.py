@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import click
@@ -159,15 +160,18 @@ def _warmed(path: str, options: WarmOptions) -> Warmed:
 def _bind(session: Session, record: _Record, entry: Entry, shapes: Mapping[str, Shape]) -> RunError | None:
     """Compiles an entry point for the first lengths of which some fit the model; gives why the run with all of these
     ended, or with the first of all, if none fit."""
-    problem = None
+    tensors = tensors_of(session.model, entry, entry.inputs)
+    problem: RunError | None = None
+    tried: Sequence[Mapping[str, Shape]] = ()
     for length in OPEN:
-        given = _inputs(session.model, entry, shapes, length)
-        if problem is not None and sum(each.size for each in entry.arrays(given[0])) > MOST_ELEMENTS:
+        wanted = _shapes(tensors, shapes, length)
+        if problem is not None and (wanted == tried or sum(map(prod, wanted[0].values())) > MOST_ELEMENTS):
             break
-        found = [_ended(session, record, entry, each) for each in given]
+        found = [_ended(session, record, entry, {name: _zeros(tensor, each[name]) for name, tensor in tensors.items()})
+                 for each in wanted]
         if not all(isinstance(each, ExecutionError) for each in found):
             return found[0]
-        problem = problem or found[0]
+        problem, tried = problem or found[0], wanted
     return problem
 
 
@@ -199,22 +203,20 @@ def _entries(session: Session, options: WarmOptions) -> Iterator[Entry]:
         yield entry_of(model, index, next((each for each in signatures if each.subgraph == index), None))
 
 
-def _inputs(model: Model, entry: Entry, shapes: Mapping[str, Shape], length: int) -> Sequence[Mapping[str, Value]]:
-    """Zeros for runs of an entry point, with other lengths each: one where they are open, then the least that programs
-    have most often, for the first axis and for all.
+def _shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, Shape], length: int) -> Sequence[Mapping[str, Shape]]:
+    """The shapes of inputs for runs of an entry point, with other lengths each: one where they are open, then the least
+    that programs have most often, for the first axis and for all.
 
     Raises:
         InputError: a shape is given that no input has.
     """
-    tensors = tensors_of(model, entry, entry.inputs)
     wrong = next((each for each in shapes if each not in tensors), None)
     if wrong is not None:
         raise InputError(f"no input {wrong!r}; the entry point takes {', '.join(tensors) or 'none'}"
                          f"{suggestion(wrong, tensors)}")
     sizes = ({name: shapes.get(name, _filled(tensor.signature, *lengths)) for name, tensor in tensors.items()}
              for lengths in ((length, length), (1, length), (1, 1)))
-    return [{name: _zeros(tensor, each[name]) for name, tensor in tensors.items()}
-            for each in dict((tuple(each.items()), each) for each in sizes).values()]
+    return list(dict((tuple(each.items()), each) for each in sizes).values())
 
 
 def _filled(signature: Shape, first: int, others: int) -> Shape:

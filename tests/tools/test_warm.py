@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,13 @@ import pytest
 import circlet
 from circlet.backends.native.lower import span
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.types import DType, Padding
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType, Padding, Shape
 from circlet.runtime.ops import unary
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.sort import Unique
+from circlet.tools import warm
 from tests.exec import graphs as g
 from tests.exec.kept import appending
 from tests.tools.conftest import Program
@@ -148,6 +151,30 @@ def test_lengths_that_nothing_fits(program: Program, tmp_path: Path) -> None:
     text = program.text("warm", tmp_path / "odd.tflite")
     assert "stopped: a run of main on zeros" in text
     assert "32 elements" in text
+
+
+def test_runs_that_are_too_large_are_not_tried(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                              ) -> None:
+    """Nor is memory taken for them, nor what has no open lengths tried again."""
+    made: list[int] = []
+    make = warm._zeros
+
+    def counted(tensor: Tensor, shape: Shape) -> object:
+        made.append(prod(shape))
+        return make(tensor, shape)
+
+    monkeypatch.setattr(warm, "_zeros", counted)
+    for shape, sizes in (((-1, -1, -1, -1), {8**4, 8**3, 1}), ((2, 5), {10})):
+        b = ModelBuilder()
+        main = b.subgraph("main")
+        x, undeclared = main.input("x", DType.FLOAT32, shape), Tensor("y", DType.FLOAT32, (), has_rank=False)
+        main.output(*main.op(Reshape(), x, main.constant([-1, 7, 3]), outputs=[undeclared]))
+        circlet.save(b.build(), tmp_path / "odd.tflite")
+        (found,) = program.json("warm", tmp_path / "odd.tflite")["models"]
+        assert len(found["stopped"]) == 1
+        assert {*made} == sizes
+        assert len(made) == len(sizes)
+        made.clear()
 
 
 def test_shapes(program: Program, tmp_path: Path, lowered: list[object]) -> None:
