@@ -21,7 +21,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.late import imported
-from circlet.runtime.ops import conv, elementwise, index, layout, matmul, normalize, reduce, shape, unary
+from circlet.runtime.ops import comparison, conv, elementwise, index, layout, matmul, normalize, reduce, shape, unary
 from tests.exec import graphs as g
 from tests.exec.graphs import Array
 from tests.native.test_budget import compare, session_of
@@ -283,12 +283,15 @@ def test_each_has_its_weights(op: Op, sizes: Sequence[tuple[int, ...]], is_open:
 
 
 IMAGES, SQUARE = (2, 7, 6, 32), (32, 32)
+CHOICES = (comparison.Select, comparison.SelectV2, comparison.StablehloSelect)
+"""Operators whose first operand is of booleans."""
 OPERANDS: Mapping[type[Op], tuple[Op, Sequence[tuple[int, ...]]]] = {
     conv.Conv2D: (conv.Conv2D(padding=Padding.SAME, stride_h=1, stride_w=1), [IMAGES, (32, 3, 3, 32), (32,)]),
     conv.DepthwiseConv2D: (conv.DepthwiseConv2D(padding=Padding.SAME, stride_h=1, stride_w=1, depth_multiplier=1),
                            [IMAGES, (1, 3, 3, 32), (32,)]),
     matmul.FullyConnected: (matmul.FullyConnected(), [SQUARE, SQUARE, (32,)]),
     elementwise.StablehloClamp: (elementwise.StablehloClamp(), [SQUARE] * 3),
+    **{each: (each(), [SQUARE] * 3) for each in CHOICES},
 }
 """Operators whose operands are no two squares."""
 WHOLE = {elementwise.BitwiseXor, elementwise.RightShift, elementwise.StablehloAnd, elementwise.StablehloOr,
@@ -306,8 +309,8 @@ def test_code_hangs_on_no_value_of_opaque_constants(op: type[Op], constant: froz
         for seed, scale in ((1, 0), (2, 3), (3, -1e30), (4, 1e-30)):
             values = np.random.default_rng(seed).uniform(1, 3, size=shapes[chosen]) * scale
             with np.errstate(invalid="ignore"):
-                inputs = [(values if k == chosen else numbers(*size, seed=k)).astype(kind)
-                          for k, size in enumerate(shapes)]
+                inputs = [(values if k == chosen else numbers(*size, seed=k)).astype(
+                    np.bool_ if op in CHOICES and k == 0 else kind) for k, size in enumerate(shapes)]
             model, given = single(made or op(), inputs, frozenset({chosen}))
             session, backend = session_of(model)
             session.invoke(0, given)

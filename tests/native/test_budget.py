@@ -228,13 +228,13 @@ def test_functions_beyond_what_a_session_makes(monkeypatch: pytest.MonkeyPatch, 
     """What follows is left to numpy, its branches too, however small they are."""
     monkeypatch.setattr(budget, "MOST_TOGETHER", 3)
     monkeypatch.setattr(native, "LEAST", 2)
-    monkeypatch.setattr(native, "MOST_UNITS", 9)
+    monkeypatch.setattr(native, "MOST_UNITS", 7)
     backend = compare(branches(8), [np.array(True), X])
     made = [each.operators for each in backend.listings if each.module]
     left = [each for each in backend.listings if not each.module]
     assert made == [range(1), range(1, 2), range(2, 3)]
     assert {each.subgraph for each in left} > {0}
-    assert left[0].outline == ("left to numpy: the session has made 9 object files",)
+    assert left[0].outline == ("left to numpy: the session has made 7 object files",)
 
 
 def test_operators_that_are_alike_count_once(monkeypatch: pytest.MonkeyPatch, folder: object) -> None:

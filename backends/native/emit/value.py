@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I8, Emitter
+from circlet.backends.native.emit.emitter import I8, Emitter, memory_type
 from circlet.backends.native.emit.layout.strided import Strided
 from circlet.backends.native.emit.layout.transpose import copy_strided
 from circlet.backends.native.emit.parallel import parallel_every, parallel_run, parallel_span
@@ -134,6 +134,18 @@ def in_memory(memory: ir.Value, shape: Shape, dtype: DType, known: Array | None 
 
     return Value(shape, dtype, lambda e, index: linear(e, e.linear(index, shape)), linear, memory, known, quantization,
                  flat=True)
+
+
+def of_one(memory: ir.Value, shape: Shape, dtype: DType, known: Array) -> Value:
+    """A constant of one element that lies in memory: each function reads it once, where it begins."""
+    read: dict[ir.Function, ir.Value] = {}
+
+    def only(e: Emitter) -> ir.Value:
+        if e.function not in read:
+            read[e.function] = e.entry.builder().load(memory, typ=memory_type(dtype))
+        return read[e.function]
+
+    return Value(shape, dtype, lambda e, index: only(e), lambda e, position: only(e), memory, known, flat=True)
 
 
 def in_strides(shape: Shape, where: Strided, dtype: DType, fill: Callable[[Emitter, ir.Value], None] | None = None,

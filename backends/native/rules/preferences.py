@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 PLAIN = "plain"
 """The rule of numbers that are not quantised, or the only one."""
+REAL = "real"
+"""Of real numbers, where that of integers is another one."""
 QUANTIZED = "quantized"
 """Of stored values, element by element."""
 INT8 = "int8"
@@ -29,7 +31,7 @@ LOOK_UP = "look up"
 
 _LOOKED_UP = "ABS EXP GELU HARD_SWISH LEAKY_RELU LOG LOGISTIC RELU RELU_0_TO_1 RELU6 RELU_N1_TO_1 RSQRT SQRT TANH"
 """The functions of one quantised tensor."""
-_ELEMENTWISE = ("ADD SUB MUL DIV SQUARED_DIFFERENCE PRELU MAXIMUM MINIMUM EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER "
+_ELEMENTWISE = ("ADD SUB MUL SQUARED_DIFFERENCE PRELU MAXIMUM MINIMUM EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER "
                 "GREATER_EQUAL")
 """The operators of quantised tensors that combine one element of each."""
 _COMBINING = ("MEAN SUM REDUCE_MAX REDUCE_MIN AVERAGE_POOL_2D MAX_POOL_2D SOFTMAX LOG_SOFTMAX "
@@ -44,6 +46,8 @@ PREFERENCES: Mapping[str, tuple[str, ...]] = {
     "TRANSPOSE_CONV": (PLAIN, INTEGER, HYBRID),
     "FULLY_CONNECTED": (INT8, INTEGER, HYBRID, PLAIN),
     "BATCH_MATMUL": (PLAIN, INT8, "int16", HYBRID, LOOPS),
+    "DIV": (REAL, PLAIN, QUANTIZED),
+    "STABLEHLO_DIVIDE": (REAL, PLAIN),
     "QUANTIZE": (PLAIN, "requantize", TABLE),
     "GATHER": ("one", PLAIN),
     "RANGE": (PLAIN, "sums"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from itertools import chain
 
@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import is_real
-from circlet.backends.native.emit.value import Value
+from circlet.backends.native.emit.value import Value, in_memory, of_one
 from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.program import EMBEDDED_BYTES
@@ -23,9 +23,9 @@ from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.terms import Terms
-from circlet.runtime.ir.types import Array, Quantization
+from circlet.runtime.ir.types import Array, DType, Quantization
 from circlet.runtime.passes.analyses.specialize import is_open_value
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 _NUMBERED = "length"
 """What is in the place of open lengths, before a number."""
@@ -178,15 +178,55 @@ def _value(o: OperatorLowering, members: Sequence[_Member], tensor: int, value: 
         raise _Own
     readers = [each for each in members if tensor in each.operator.inputs]
     lies = (value.shape, value.dtype, array.dtype.str, array.shape, array.strides)
-    is_opaque = all(each.is_opaque(tensor) for each in readers)
+    is_opaque = _is_opaque(readers, tensor)
     is_made_of = is_opaque and all(each.makes_all for each in readers)
-    if array.nbytes <= EMBEDDED_BYTES and not is_made_of:
+    if array.nbytes <= EMBEDDED_BYTES and not is_made_of and not _is_external(value):
         return *lies, array.tobytes()
     if array.flags.c_contiguous and is_opaque:
         is_plain = is_made_of or not is_real(value.dtype)
         return (*lies, is_plain or bool(np.isfinite(array).all()), not is_plain and o.function.are_halves(array),
                 None if is_plain else _compressed(o, array))
     return *lies, array.ctypes.data
+
+
+def apart(o: OperatorLowering, lying: Callable[[Array], ir.Value]) -> OperatorLowering | None:
+    """The operator with small constants in memory, as larger ones are, where their values have no part in the code;
+    None if it has none. Integers stay: what divides and multiplies by one that is known is faster.
+
+    Args:
+        o: the operator.
+        lying: says where a constant lies.
+    """
+    members = _members(o)
+    inputs = tuple(
+        _apart(each, lying) if each is not None and _is_small(each) and _is_opaque(members, tensor) else each
+        for tensor, each in zip(_sources(o), o.inputs, strict=True))
+    is_same = all(one is other for one, other in zip(inputs, o.inputs, strict=True))
+    return None if is_same else replace(o, inputs=inputs)
+
+
+def _is_small(value: Value) -> bool:
+    """Whether it is a constant of real numbers that the code has."""
+    array = value.known
+    return (array is not None and value.dtype is DType.FLOAT32 and value.quantization is None
+            and not _is_external(value) and 0 < array.nbytes <= EMBEDDED_BYTES and array.flags.c_contiguous)
+
+
+def _apart(value: Value, lying: Callable[[Array], ir.Value]) -> Value:
+    """A constant that the code has, in memory."""
+    assert value.known is not None, "it is a constant"
+    found = of_one if value.known.size == 1 else in_memory
+    return found(lying(value.known), value.shape, value.dtype, value.known)
+
+
+def _is_opaque(members: Sequence[_Member], tensor: int) -> bool:
+    """Whether the value of a constant has no part in the code of any member."""
+    return all(each.is_opaque(tensor) for each in members if tensor in each.operator.inputs)
+
+
+def _is_external(value: Value) -> bool:
+    """Whether a constant lies outside the code."""
+    return value.memory is not None and not isinstance(value.memory, ir.GlobalVariable)
 
 
 def _compressed(o: OperatorLowering, array: Array) -> Hashable:

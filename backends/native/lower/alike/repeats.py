@@ -15,10 +15,10 @@ from typing import TypeAlias, cast
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.emitter import I64, Emitter
 from circlet.backends.native.emit.outlined import begun, lasts
 from circlet.backends.native.emit.value import Value, in_memory
-from circlet.backends.native.lower.alike.likeness import likeness, numbered
+from circlet.backends.native.lower.alike.likeness import apart, likeness, numbered
 from circlet.backends.native.lower.alike.trace import Derivation, Trace
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fused import Fused
@@ -91,6 +91,8 @@ class Repeats:
         self._found: dict[Hashable, list[Written]] = {}
         self._open: dict[Hashable, list[Written]] = {}
         """The same by what makes others like them but for open lengths."""
+        self._once: set[Hashable] = set()
+        """What makes others like those that were written with small constants in the code, but for these."""
 
     def lowered(self, o: OperatorLowering, write: Callable[[OperatorLowering], Sequence[Value]]) -> Sequence[Value]:
         """The results of an operator: of one like it that was written before, or of what is written now."""
@@ -98,7 +100,10 @@ class Repeats:
         if alike is None:
             return write(o)
         top = self._function.top
-        found = next((each for each in self._found.get(alike, ()) if _fits(each, top)), None)
+        found = self._fitting(alike)
+        if found is None:
+            o, alike = self._with_constants(o, alike)
+            found = self._fitting(alike)
         if found is not None:
             return self._again(o, found)
         scope = o.spec.scope
@@ -118,6 +123,19 @@ class Repeats:
         self._open.setdefault(numbers, []).extend(
             each for each in self._found.get(alike, ())[before:] if each.open is not None)
         return results
+
+    def _fitting(self, alike: Hashable) -> Written | None:
+        """What was written for an operator like one, at as much of the arena in use."""
+        return next((each for each in self._found.get(alike, ()) if _fits(each, self._function.top)), None)
+
+    def _with_constants(self, o: OperatorLowering, alike: Hashable) -> tuple[OperatorLowering, Hashable]:
+        """An operator and what makes others like it: with small constants in memory, if it differs from one that was
+        written in nothing but these."""
+        tried = apart(o, lambda array: ir.Constant(I64, array.ctypes.data))
+        found = None if tried is None else likeness(tried)
+        other = apart(o, self._function.external) if found in self._once else None
+        self._once.add(found)
+        return (o, alike) if other is None else (other, found)
 
     def _again(self, o: OperatorLowering, found: Written) -> Sequence[Value]:
         """Calls the function of an operator for one like it, of the same lengths."""

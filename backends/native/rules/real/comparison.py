@@ -35,13 +35,15 @@ def _related(relation: str, node: Node[Any]) -> tuple[Value]:
     return elementwise(node, lambda e, dtype, v: compare(e, dtype, relation, v[0], v[1]))
 
 
+_BOTH, _ALL = frozenset({0, 1}), frozenset({0, 1, 2})
+"""Both operands of a comparison; the condition, and what is chosen from."""
 for _op, _relation in RELATIONS.items():
-    fused(_op)(partial(_related, _relation))
+    fused(_op, opaque=_BOTH)(partial(_related, _relation))
 fused(ops.LogicalAnd)(partial(elementwise, combine=lambda e, dtype, v: e.builder.and_(*v)))
 fused(ops.LogicalOr)(partial(elementwise, combine=lambda e, dtype, v: e.builder.or_(*v)))
 
 
-@fused(ops.StablehloCompare)
+@fused(ops.StablehloCompare, opaque=_BOTH)
 def stablehlo_compare(node: Node[ops.StablehloCompare]) -> tuple[Value]:
     """An i1 for each pair of elements, which have one shape."""
     return _related(_DIRECTIONS[node.op.comparison_direction], node)
@@ -62,11 +64,11 @@ def _select(node: Node[Any]) -> tuple[Value]:
     return (computed(node.shape, node.call.outputs[0].dtype, element, linear if flat else None),)
 
 
-fused(ops.SelectV2, movable)(_select)
-fused(ops.StablehloSelect, movable)(_select)
+fused(ops.SelectV2, movable, opaque=_ALL)(_select)
+fused(ops.StablehloSelect, movable, opaque=_ALL)(_select)
 
 
-@fused(ops.Select, movable)
+@fused(ops.Select, movable, opaque=_ALL)
 def select(node: Node[ops.Select]) -> tuple[Value]:
     """The elements of the second operand where the first one's hold, else of the third: (...) of three of one shape, or
     of a condition (n,), which chooses whole slices (n, ...)."""

@@ -16,6 +16,7 @@ from circlet.backends.native.emit.lanes import DOUBLE, Function, Lanes, single
 from circlet.backends.native.emit.pairs import Pair
 from circlet.backends.native.emit.remainder import remainder
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.preferences import REAL
 from circlet.backends.native.rules.real.elementwise import (
     Combine,
     activated,
@@ -206,14 +207,23 @@ def _other_reals(call: Call) -> str | None:
     return f"element type {dtype.value}" if is_real(dtype) and dtype is not DType.FLOAT32 else None
 
 
+def _refuses_integers(call: Call) -> str | None:
+    """Refuses what are no real numbers."""
+    dtype = call.input(0).dtype
+    return None if is_real(dtype) else f"element type {dtype.value}"
+
+
 _refuses_real = all_of(refuses_activation, _other_reals)
 """Refuses what `refuses_activation` does, and double and half precision."""
 
 
+def _divide_reals(node: Node[Any]) -> tuple[Value]:
+    """Of two tensors that broadcast, the quotients."""
+    return activated(node, lambda e, dtype, v: e.builder.fdiv(*v))
+
+
 def _divide(node: Node[Any]) -> tuple[Value]:
-    """Of two tensors that broadcast, the quotients: of integers rounded towards zero."""
-    if is_real(node.input(0).dtype):
-        return activated(node, lambda e, dtype, v: e.builder.fdiv(*v))
+    """Of two tensors of integers that broadcast, the quotients, rounded towards zero."""
     return activated(node, _not_by_zero(node, _truncating))
 
 
@@ -230,8 +240,9 @@ def _rest(of_real: Function, of_integers: Combine, node: Node[Any]) -> tuple[Val
     return elementwise(node, _not_by_zero(node, of_integers))
 
 
-fused(ops.Div, refuses_activation, may_fail=_BY_ZERO)(_divide)
-fused(ops.StablehloDivide, refuses_activation, may_fail=_BY_ZERO)(_divide)
+for _op in (ops.Div, ops.StablehloDivide):
+    fused(_op, all_of(refuses_activation, _refuses_integers), opaque=frozenset({0, 1}), name=REAL)(_divide_reals)
+    fused(_op, refuses_activation, may_fail=_BY_ZERO)(_divide)
 fused(ops.FloorDiv, _refuses_real, may_fail=partial(_may_fail, np.all, True))(_floor_divide)
 fused(ops.FloorMod, _refuses_real, may_fail=_BY_ZERO)(partial(_rest, _real_modulo, _modulo))
 fused(ops.StablehloRemainder, _refuses_real, may_fail=_BY_ZERO)(partial(_rest, _real_remainder, _remainder))
