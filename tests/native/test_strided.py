@@ -16,7 +16,9 @@ import circlet
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.layout import Pack, SplitV, Transpose
+from circlet.runtime.ops.matmul import BatchMatMul
 from circlet.runtime.ops.shape import Reshape
+from tests.native.test_budget import session_of
 from tests.native.test_lengths import Graph
 from tests.needs import NATIVE
 
@@ -103,3 +105,22 @@ def test_channels_that_are_shuffled_and_cut() -> None:
         expected = given.reshape(1, *size, 2, 6).swapaxes(3, 4).reshape(1, *size, 12)
         for found, part in zip(session.invoke(0, [given]), np.split(expected, [4, 6], 3), strict=True):
             np.testing.assert_array_equal(found, part, strict=True)
+
+
+def test_planes_of_bytes_beside_factors_that_are_packed() -> None:
+    """One function for any lengths has what turns either."""
+    builder = circlet.ModelBuilder()
+    g = Graph(builder.subgraph("main"))
+    x, y = (g.builder.input(name, DType.FLOAT32, (-1, -1)) for name in "xy")
+    kinds = (DType.INT8, DType.INT16)
+    planes = [g.builder.input(each.value, each, (-1, -1)) for each in kinds]
+    g.builder.output(g(BatchMatMul(adj_y=True), x, y), *(
+        g(Transpose(), plane, g.ints(1, 0), dtype=each) for plane, each in zip(planes, kinds, strict=True)))
+    session, backend = session_of(builder.build())
+    left, right = np.ones((20, 30), np.float32), np.arange(40 * 30, dtype=np.float32).reshape(40, 30)
+    given = [np.arange(60 * 50).reshape(60, 50).astype(each.numpy) for each in kinds]
+    product, *turned = session.invoke(0, [left, right, *given])
+    np.testing.assert_array_equal(product, left @ right.T)
+    for found, plane in zip(turned, given, strict=True):
+        np.testing.assert_array_equal(found, plane.T, strict=True)
+    assert [bool(each.module) for each in backend.listings] == [True]

@@ -113,7 +113,7 @@ def _transpose(e: Emitter, source: ir.Value, shape: tuple[int, int], strips: int
 
 def _strip(e: Emitter, width: int) -> ir.Function:
     """The function that transposes a strip: of a matrix, from a row on, the last row, columns; to where, step."""
-    name = f"transpose_{width}"
+    name = f"transpose_strip_{width}"
     found = e.module.globals.get(name)
     if found is not None:
         return found
