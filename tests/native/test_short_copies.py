@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.layout import Concatenation, Slice
+from circlet.runtime.ops.pad import Pad
+from tests.exec.graphs import Array
+from tests.native.test_budget import session_of
+from tests.native.test_outlined import defined
 from tests.needs import NATIVE
 
 pytestmark = NATIVE
@@ -31,3 +36,40 @@ def test_every_byte_is_copied_and_no_other(rows: int) -> None:
             beside, cut = session.invoke(0, given)
             np.testing.assert_array_equal(beside, np.concatenate(given, 1), strict=True)
             np.testing.assert_array_equal(cut, given[0][:, 1:], strict=True)
+
+
+def images() -> Model:
+    """Images of any size beside each other, along each axis, and within margins of two axes, of which the runs lie at
+    uneven distances."""
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph("main")
+    x, y = (main.input(each, DType.FLOAT32, (-1, -1, -1, 12)) for each in "xy")
+    cut = main.apply(Slice(), x, main.constant([0, 0, 0, 0]), main.constant([-1, -1, -1, 5]))
+    around = main.constant(np.array([(0, 0), (1, 2), (3, 1), (0, 0)], np.int32))
+    main.output(*(main.apply(Concatenation(axis), x, y) for axis in range(4)), main.apply(Concatenation(3), y, cut),
+                main.apply(Pad(), x, around))
+    return builder.build()
+
+
+def given(size: tuple[int, int, int]) -> tuple[Array, Array]:
+    random = np.random.default_rng(1)
+    left, right = (random.normal(size=(*size, 12)).astype(np.float32) for _ in range(2))
+    return left, right
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_images_beside_each_other(threads: int) -> None:
+    session = circlet.Session(images(), "native", num_threads=threads)
+    for size in [(1, 1, 1), (2, 5, 7), (3, 160, 90), (1, 400, 3)]:
+        left, right = given(size)
+        expected = [np.concatenate([left, right], axis) for axis in range(4)]
+        expected += [np.concatenate([right, left[..., :5]], 3), np.pad(left, [(0, 0), (1, 2), (3, 1), (0, 0)])]
+        for found, each in zip(session.invoke(0, [left, right]), expected, strict=True):
+            np.testing.assert_array_equal(found, each, strict=True)
+
+
+def test_one_function_copies_all() -> None:
+    session, backend = session_of(images())
+    session.invoke(0, given((2, 5, 7)))
+    (listing,) = backend.listings
+    assert defined(listing).count("copy_runs") == 1

@@ -316,7 +316,7 @@ class Emitter(Positions):
             name = f"llvm.memmove.p0.p0.{self.index}"
             kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, self.index, I1])
             self.builder.call(self.declare(name, kind), [target, source, count, ir.Constant(I1, 0)])
-            self._move(size)
+            self.moved(None if isinstance(size, ir.Value) else size)
 
     def fill(self, target: ir.Value, byte: int, size: ir.Value | int) -> None:
         """Makes all bytes of a place one, from 0 to 255."""
@@ -324,11 +324,12 @@ class Emitter(Positions):
             kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, self.index, I1])
             self.builder.call(self.declare(f"llvm.memset.p0.{self.index}", kind),
                               [target, ir.Constant(I8, byte), self.register(size), ir.Constant(I1, 0)])
-            self._move(size)
+            self.moved(None if isinstance(size, ir.Value) else size)
 
-    def _move(self, size: ir.Value | int) -> None:
+    def moved(self, size: int | None) -> None:
+        """What was written moves so many bytes; None if only the run can tell."""
         if self.meter is not None:
-            self.meter.move(None if isinstance(size, ir.Value) else size)
+            self.meter.move(size)
 
     def declare(self, name: str, kind: ir.FunctionType) -> ir.Function:
         """A function that is defined elsewhere, LLVM's intrinsics among them."""

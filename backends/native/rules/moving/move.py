@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, I8, I64, UNSIGNED, Emitter, memory_type
+from circlet.backends.native.emit.emitter import I1, I64, UNSIGNED, Emitter, memory_type
 from circlet.backends.native.emit.layout.strided import Axes, Strided
-from circlet.backends.native.emit.loops import branch, spread_every
-from circlet.backends.native.emit.parallel import parallel_nests
+from circlet.backends.native.emit.loops import spread_every
+from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed, in_memory, in_strides
 from circlet.backends.native.emit.whole import Truth, Whole, both
-from circlet.backends.native.rules.row_vectors import in_every_lane
+from circlet.backends.native.rules.moving.runs import Lying, copy_runs
 from circlet.backends.native.rules.rule import Node
-from circlet.backends.native.targets.constants import lane_numbers
-from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.length import (
     alike,
     assumed,
     certain,
     is_known,
-    is_length,
+    is_open,
     lowest,
     may_be_less,
     may_differ,
@@ -218,57 +216,24 @@ class Box:
 def _copy(e: Emitter, target: Box, source: Box, sizes: Shape, dtype: DType) -> None:
     """Copies a part of one array to a part of another, a run at a time."""
     shared = min(len(_run(sizes, target.shape)), len(_run(sizes, source.shape)))
-    cut = len(sizes) - shared
-    with parallel_nests(e, sizes[:cut], 2 * prod(sizes) * dtype.numpy.itemsize) as loops:
-        def runs(copy: Copy) -> None:
-            with loops() as outer:
-                copy(target.address(e, outer, dtype), source.address(e, outer, dtype))
-
-        _by_size(e, prod(sizes[cut:]) * dtype.numpy.itemsize, runs)
-
-
-Copy: TypeAlias = "Callable[[ir.Value, ir.Value], None]"
-"""Emits a copy of bytes to one address from another."""
-_ENDS = (4, 2, 1)
-"""How many registers the first and the last bytes of a run are copied by, which overlap unless they are as long. On
-AVX-512, 1000 rows of 128 bytes take half of the time of calls, of 400 and 512 bytes as long."""
+    cut, item = len(sizes) - shared, dtype.numpy.itemsize
+    run, work = prod(sizes[cut:]) * item, 2 * prod(sizes) * item
+    outer = _uneven(sizes[:cut], target, source) if is_open(sizes) else cut
+    with parallel_nest(e, sizes[:outer], work) as index:
+        to, of = target.address(e, index, dtype), source.address(e, index, dtype)
+        if is_open(sizes):
+            given, taken = (Lying(first, prod(box.shape[cut:]) * item) for first, box in ((to, target), (of, source)))
+            copy_runs(e, given, taken, run, prod(sizes[outer:cut]))
+        else:
+            e.copy(to, of, run)
 
 
-def _by_size(e: Emitter, size: int, write: Callable[[Copy], None]) -> None:
-    """Code for runs of bytes of which only a run of the function knows how many there are: `write` emits it for what
-    copies as many as a register or half of one holds with a mask, without masks as parts of two hold; as some registers
-    hold; and any number, which is all where the size is known. Of 2000 rows of 32 bytes on AVX-512 that takes a third
-    of the time of calls."""
-    b, most, has_masks = e.builder, e.target.vector_bytes, e.target.has_masks
-    chosen = partial(write, lambda target, source: e.copy(target, source, size))
-    if is_length(size) and (has_masks or (e.target.goal is Goal.HERE and most >= 16)):
-        parts = [(most, each) for each in _ENDS] + ([] if has_masks else [(most // 2, 1), (most // 4, 1)])
-        for lanes, count in parts:
-            further = b.sub(e.number(size), e.number(lanes * count))
-            fits = b.icmp_unsigned("<=", further, e.number(lanes * count))
-            ends = partial(_copy_ends, e, further, lanes, count)
-            chosen = partial(branch, e, fits, partial(write, ends), chosen)
-        for lanes in (most, most // 2) if has_masks else ():
-            few = partial(_copy_few, e, size, lanes)
-            chosen = partial(branch, e, Whole(e, size).compare("<=", lanes), partial(write, few), chosen)
-    chosen()
-
-
-def _copy_ends(e: Emitter, further: ir.Value, lanes: int, count: int, target: ir.Value, source: ir.Value) -> None:
-    """Copies the first `lanes * count` bytes, and as many from `further` on."""
-    b, kind = e.builder, ir.VectorType(I8, lanes)
-    places = [b.add(begin, e.number(k * lanes)) for begin in (e.number(0), further) for k in range(count)]
-    values = [b.load(e.address(source, I8, each), typ=kind, align=1) for each in places]
-    for value, each in zip(values, places, strict=True):
-        b.store(value, e.address(target, I8, each), align=1)
-
-
-def _copy_few(e: Emitter, size: int, lanes: int, target: ir.Value, source: ir.Value) -> None:
-    """Copies no more bytes than there are lanes."""
-    kind, numbers = ir.VectorType(I8, lanes), lane_numbers(lanes)
-    every = in_every_lane(e, e.builder.trunc(e.number(size), numbers.type.element), numbers.type)
-    mask = e.builder.icmp_unsigned("<", numbers, every)
-    e.store_masked(e.load_masked(source, mask, ir.Constant(kind, None), 1), target, mask, 1)
+def _uneven(sizes: Shape, one: Box, other: Box) -> int:
+    """How many of the first axes of a part of two arrays are left when those are one that lie at even distances."""
+    last = len(sizes) - 1
+    while last > 0 and all(alike((sizes[last],), (each.shape[last],)) for each in (one, other)):
+        last -= 1
+    return max(last, 0)
 
 
 @contextmanager
