@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, reduce
 
 from circlet.runtime.ir.terms import (
+    MEMO_SIZE,
     MOST_PRODUCT,
     Atom,
     Computed,
@@ -35,8 +36,6 @@ DEPTH = 6
 Each may be written in several ways, so that without an end nested maxima take half a minute."""
 LEAST_OF = 2
 """Smaller ones of two, in one sum, that bounds are found of: a choice."""
-MEMO_SIZE = 1 << 12
-"""Terms whose bounds are kept: more than the shapes of a large model have."""
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }
@@ -174,16 +173,20 @@ def _without_quotient(terms: Terms, factor: int, quotient: Quotient, depth: int)
 
 def _by_term(terms: Terms) -> tuple[int, int]:
     low = high = 0
+    lowest = 0
     for factor, atoms in terms:
         least = most = 1
         for each in atoms:
             down, up = _range(each)
+            lowest = min(lowest, down)
             corners = (least * down, least * up, most * down, most * up)
             least, most = min(corners), max(corners)
         if len(atoms) > 1:
             least, most = max(least, -MOST_PRODUCT), min(most, MOST_PRODUCT)
         low += factor * (least if factor > 0 else most)
         high += factor * (most if factor > 0 else least)
+    if lowest == 0 and len({factor > 0 for factor, atoms in terms if atoms}) < 2:
+        return low, high
     at_least, above = _from_least(terms)
     if all(factor > 0 for factor, _ in above):
         low = max(low, at_least)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import gcd, prod
 from operator import itemgetter
 from typing import ClassVar, TypeAlias
@@ -21,6 +21,8 @@ MOST_PRODUCT = 1 << 60
 MOST_ROOM = 1 << 24
 """The most that there is room for where lengths change: less than what exporters write for the end of any axis, and an
 integer that float32 has, as all below it."""
+MEMO_SIZE = 1 << 12
+"""Results that are kept of what is computed of terms again and again: more than the shapes of a large model have."""
 MOST_PARTS = 8
 """Terms of quotients by sums: a choice."""
 
@@ -261,8 +263,24 @@ def fixed(terms: Terms) -> int:
 
 
 def _ordered(found: dict[Monomial, int]) -> Terms:
-    return tuple(sorted(((factor, atoms) for atoms, factor in found.items() if factor),
-                        key=lambda term: (-len(term[1]), repr(term[1]))))
+    terms = [(factor, atoms) for atoms, factor in found.items() if factor]
+    return tuple(sorted(terms, key=_place) if len(terms) > 1 else terms)
+
+
+def _place(term: tuple[int, Monomial]) -> tuple[int, str]:
+    """Where a product is among others."""
+    return _place_of(term[1])
+
+
+@lru_cache(MEMO_SIZE)
+def _place_of(atoms: Monomial) -> tuple[int, str]:
+    return -len(atoms), repr(atoms)
+
+
+@lru_cache(MEMO_SIZE)
+def _joined(some: Monomial, more: Monomial) -> Monomial:
+    """The product of two products."""
+    return tuple(sorted((*some, *more), key=repr))
 
 
 def sum_of(one: Terms, other: Terms) -> Terms:
@@ -301,7 +319,7 @@ def product_of(one: Terms, other: Terms) -> Terms:
     found: dict[Monomial, int] = {}
     for left, some in one:
         for right, more in other:
-            atoms = tuple(sorted((*some, *more), key=repr))
+            atoms = _joined(some, more)
             found[atoms] = found.get(atoms, 0) + left * right
     return _ordered(found)
 
