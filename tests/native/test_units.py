@@ -15,8 +15,11 @@ from circlet.backends.native.load import cache, fingerprint, llvm
 from circlet.backends.native.lower.pieces import Piece
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType, Padding
 from circlet.runtime.ops import unary
+from circlet.runtime.ops.conv import Conv2D
+from circlet.runtime.ops.elementwise import Mul
 from circlet.runtime.ops.matmul import FullyConnected
 from tests.exec import graphs as g
 from tests.native.against_cpu import values
@@ -146,3 +149,48 @@ def test_code_that_was_written_leaves_no_cycles(folder: Path, made: list[Piece],
         gc.enable()
     assert made
     assert left == []
+
+
+def images(channels: Sequence[int]) -> Model:
+    """Convolutions of images of any size, with so many channels in turn, each with a sigmoid that is multiplied and a
+    sum with a value of each channel."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    v = main.tensor(Tensor("x", DType.FLOAT32, (1, 8, 8, 16), (1, -1, -1, 16)))
+    main.feed(v)
+    before = 16
+    for k, count in enumerate(channels):
+        filter = main.constant(values((count, 3, 3, before), np.float32, k) / np.float32(3 * before**0.5))
+        v = main.apply(Conv2D(padding=Padding.SAME, stride_h=1, stride_w=1), v, filter, None)
+        v = main.apply(Mul(), v, main.apply(unary.Logistic(), v))
+        v, before = g.add(main, v, main.constant(values((count,), np.float32, k))), count
+    main.output(v)
+    return b.build()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_follows_on_products_is_compiled_once(folder: Path, made: list[Piece], threads: int) -> None:
+    """Whatever numbers of channels there are."""
+    def epilogues(channels: Sequence[int]) -> int:
+        made.clear()
+        cache.clear()
+        model = images(channels)
+        session, other = circlet.Session(model, "native", num_threads=threads), circlet.Session(model, "cpu")
+        for size in [(8, 9), (40, 31), (3, 200)]:
+            x = values((1, *size, 16), np.float32, 3)
+            (found,), (expected,) = (each.invoke(0, [x]) for each in (session, other))
+            np.testing.assert_allclose(found, expected, 1e-4, 1e-5, strict=True)
+        return sum('define hidden i32 @"epilogue_' in each.text for each in made)
+
+    assert 0 < epilogues([32, 48, 64]) == epilogues([32, 80, 48, 96, 112, 64])
+
+
+def test_what_follows_on_products_ends_with_them(folder: Path) -> None:
+    """Products that take long stop within what follows on them, too."""
+    model, small = images([64] * 6), values((1, 5, 5, 16), np.float32, 0)
+    circlet.Session(model, "native").invoke(0, [small])
+    session = circlet.Session(model, "native", limits=circlet.Limits(deadline=0.2))
+    (expected,) = session.invoke(0, [small])
+    with pytest.raises(circlet.LimitError, match="deadline"):
+        session.invoke(0, [values((1, 1200, 1200, 16), np.float32, 0)])
+    np.testing.assert_array_equal(session.invoke(0, [small])[0], expected)

@@ -13,6 +13,7 @@ from llvmlite import ir
 from circlet.backends.native.abi import DONE
 from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.lengths import Entry
+from circlet.backends.native.targets.target import Goal
 
 _WORD = 8
 """Bytes of a word."""
@@ -42,6 +43,7 @@ class Outlined:
             self.function.attributes.add(attribute)
         self._entry = Entry(self.function)
         self._known: dict[int, ir.Value] = {}
+        self._numbers: dict[int, ir.Value] = {}
         self.captured: list[tuple[int, ir.Value]] = []
         """What the context holds, by the word where it begins."""
         self._words = 0
@@ -66,6 +68,26 @@ class Outlined:
         status = call(e, self.function, self.context)
         if self.may_fail:
             leave_unless_done(status)
+
+    def take(self, blocks: Sequence[ir.Block]) -> None:
+        """Takes blocks of the function around for its own, the first of which is where it begins. What tells apart
+        functions that do the same is not: the names of blocks become what they would have been here, and the numbers
+        by which indices are multiplied, such as how many channels there are, are read of the context."""
+        self.function.blocks += blocks
+        for block in blocks:
+            block.parent = self.function
+            block.name = block.name.partition(".")[0]
+            for each in block.instructions:
+                if each.opname == "mul" and isinstance(each.type, ir.IntType):
+                    each.operands = [self._number(value) if type(value) is ir.Constant else value
+                                     for value in each.operands]
+        ir.IRBuilder(self._entry.body).branch(blocks[0])
+
+    def _number(self, value: ir.Constant) -> ir.Value:
+        """A number, as a value of the context."""
+        if value.constant not in self._numbers:
+            self._numbers[value.constant] = self._brought(value)
+        return self._numbers[value.constant]
 
     def filled_context(self) -> ir.Value:
         """The address of a context on the stack of the function around, filled with what this one reads; nothing more
@@ -104,6 +126,31 @@ class Outlined:
         return builder.load(place, typ=value.type, align=_WORD)
 
 
+@contextmanager
+def taken_out(e: Emitter, name: str, least: int) -> Iterator[None]:
+    """What is written inside becomes a function of its own if it has so many instructions, which others like it may
+    have, too. Nothing of it may be used outside but what it writes to memory."""
+    around, before, count = e.function, e.builder.block, len(e.function.blocks)
+    first = around.append_basic_block(name)
+    e.builder.branch(first)
+    e.builder.position_at_end(first)
+    yield
+    blocks = around.blocks[count:]
+    instructions = [each for block in blocks for each in block.instructions]
+    if e.sharing is None or e.target.goal is not Goal.HERE or len(instructions) < least:
+        return
+    found = Outlined(e, name=name)
+    found.may_fail = any(isinstance(each, ir.Ret) for each in instructions)
+    e.builder.ret(ir.Constant(I32, DONE))
+    del around.blocks[count:], before.instructions[-1]
+    before.terminator = None
+    found.take(blocks)
+    e.builder.position_at_end(before)
+    e.latch = None
+    found.call(e.sharing.meter.leave_unless_done)
+    e.called += len(instructions)
+
+
 def context(e: Emitter, read: Sequence[tuple[int, ir.Value]]) -> ir.Value:
     """The address of a context on the stack with room for values, each with the word where it begins."""
     found = e.slot(I64, max((word + _words(value.type) for word, value in read), default=1))
@@ -129,6 +176,8 @@ def fill(e: Emitter, builder: ir.IRBuilder, context: ir.Value, read: Sequence[tu
 
 def lasts(function: ir.Function, value: ir.Value) -> bool:
     """Whether a value is there, and the same, wherever a function is."""
+    if isinstance(value, ir.Constant):
+        return True
     if isinstance(value, ir.Instruction):
         return value.parent is function.entry_basic_block and not isinstance(value, ir.AllocaInstr)
     return value in function.args

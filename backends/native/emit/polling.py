@@ -252,10 +252,15 @@ class Meter:
 
     def look(self) -> None:
         """Leaves the function, or the part that is being written, if the run must stop."""
-        b, function, called = self._writer.builder, self._writer.function, self._writer.called
+        b, called = self._writer.builder, self._writer.called
         participant = b.sext(self._participant, I64)
         status = b.call(_poll(self._writer.module), [self._control, participant, self._host])
         self._writer.called = called
+        self.leave_unless_done(status)
+
+    def leave_unless_done(self, status: ir.Value) -> None:
+        """Leaves the function, or the part that is being written, with a status unless it is `DONE`."""
+        b, function = self._writer.builder, self._writer.function
         stop, go_on = (function.append_basic_block(name) for name in ("stop", "go_on"))
         b.cbranch(b.icmp_signed("==", status, ir.Constant(I32, DONE)), go_on, stop)
         b.position_at_end(stop)

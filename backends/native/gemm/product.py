@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.outlined import taken_out
 from circlet.backends.native.emit.parallel import length, portion
 from circlet.backends.native.gemm.microkernel import Call, Tile, call_tile
 from circlet.backends.native.gemm.operands import (
@@ -32,6 +33,9 @@ from circlet.runtime.records import dataclass
 
 _MANY_TILES = 16
 """Tiles of rows that can be shared out evenly enough: a choice; with fewer, panels may be more."""
+_LONG = 56
+"""Instructions that follow on a tile from which on they are a function of their own: a choice, between what a call
+takes for each tile and what LLVM takes for each layer."""
 
 Range: TypeAlias = "tuple[ir.Value, ir.Value]"
 """The first and the end of some numbers."""
@@ -385,13 +389,19 @@ class _Nest:
         return replace(block, memory=self._at(block.memory, again, block.step * WORD), row=b.add(block.row, again),
                        rows=rows)
 
+    @property
+    def _epilogue(self) -> AbstractContextManager[None]:
+        """Where what follows on a tile is written: apart, if it is long and the number of rows is open, so that layers
+        differ in little but what they are given."""
+        return taken_out(self._e, "epilogue", _LONG) if self._plan.split.is_open else nullcontext()
+
     def _pass_on(self, result: Collected | Filtered, block: Block) -> None:
         """Passes the results of a tile, which lie in scratch memory, on as a block, or row by row and one by one."""
         e, kind = self._e, self._plan.arithmetic.total
         if isinstance(result, Collected):
             result.take(e, block)
             return
-        with rolled(e, block.rows) as k:
+        with self._epilogue, rolled(e, block.rows) as k:
             begin = self._at(block.memory, k, block.step * WORD)
             row = e.builder.add(block.row, k)
             with independent(e, block.columns, self._plan.lanes) as column:
