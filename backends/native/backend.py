@@ -344,10 +344,10 @@ class NativeBackend:
             except Abandoned:  # by another thread that waited for it
                 continue
             except RuleError as error:
+                text = str(error) if apart is None else f"{_AT_ONE}: {error.problem}"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
                 if apart is not None:
-                    self._note(span, f"{_AT_ONE}: {error}")
-                    return None
-                warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+                    self._note(span, text)
                 return None
             except LimitError:
                 raise
@@ -404,7 +404,7 @@ class NativeBackend:
             try:
                 code = tuple(files.results())
             except RuntimeError as error:
-                raise RuleError.at(f"subgraph {span.spec.index} ({span.spec.subgraph.name!r})", error) from error
+                raise RuleError(f"subgraph {span.spec.index} ({span.spec.subgraph.name!r})", error) from error
             return gather(program, code, self._constants)
 
     @cached_property

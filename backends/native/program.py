@@ -24,13 +24,18 @@ class Unlowerable(Exception):
 
 
 class RuleError(Unlowerable):
-    """A rule, or LLVM, failed on something that it should have refused; the message says where."""
+    """A rule, or LLVM, failed on something that it should have refused."""
 
-    @classmethod
-    def at(cls, place: object, error: Exception) -> RuleError:
-        """The error for a place in the model and what was raised there."""
-        reason = " ".join(str(error).split())
-        return cls(f"{place}: left to numpy, as its code could not be made ({type(error).__name__}: {reason})")
+    def __init__(self, place: object, error: Exception) -> None:
+        """
+        Args:
+            place: in the model.
+            error: what was raised there.
+        """
+        why = f"its code could not be made ({type(error).__name__}: {' '.join(str(error).split())})"
+        super().__init__(f"{place}: left to numpy, as {why}")
+        self.problem = f"{place}: {why}"
+        """The same where it is not left to numpy."""
 
 
 @dataclass

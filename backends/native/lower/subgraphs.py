@@ -33,7 +33,7 @@ from circlet.backends.native.targets.target import Goal
 from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.faults import raise_located
-from circlet.runtime.ir.length import Scope, ToldApart, bound, lowest, made
+from circlet.runtime.ir.length import Indefinite, Scope, ToldApart, bound, lowest, made
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.ir.terms import Terms
@@ -276,7 +276,8 @@ def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
 
     Raises:
         LimitError: there is not memory enough.
-        Unlowerable: its rule says that it cannot be computed, which numpy does too when it is reached.
+        Unlowerable: its rule says that it cannot be computed, which numpy does too when it is reached, or needs a
+            number that differs from run to run.
         RuleError: its rule failed.
     """
     try:
@@ -285,10 +286,10 @@ def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
         raise
     except (LimitError, MemoryError) as error:
         raise_located(error, lowering.place)
-    except CircletError as error:
+    except (CircletError, Indefinite) as error:
         raise Unlowerable(f"{lowering.place}: {error}") from error
     except Exception as error:
-        raise RuleError.at(lowering.place, error) from error
+        raise RuleError(lowering.place, error) from error
 
 
 def _lower(o: OperatorLowering) -> Sequence[Value]:
