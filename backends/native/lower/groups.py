@@ -50,9 +50,13 @@ class GroupLowering:
             return found
         if anchor is not None:
             return self._anchored(anchor)
+        return self._outer.settle(self.value())
+
+    def value(self) -> Value:
+        """The computed value that all members make, none of which is a nest."""
         for k in range(len(self._op.members)):
             self._substitute(k)
-        return self._outer.settle(self._values[self._op.members[-1].operator.outputs[0]])
+        return self._values[self._op.members[-1].operator.outputs[0]]
 
     def _looked_up(self) -> Value | None:
         """The result where all members together replace bytes by others."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import prod
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 from llvmlite import ir
@@ -14,6 +14,7 @@ from llvmlite import ir
 from circlet.backends.native.compilation import Abandoned, Wish
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import Value, in_memory, is_copied
+from circlet.backends.native.lower.alike.moved import Moved
 from circlet.backends.native.lower.alike.repeats import Repeats
 from circlet.backends.native.lower.budget import MOST_BESIDE, MOST_INSIDE, Growth, Sizes
 from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses, taken
@@ -46,6 +47,8 @@ from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.told import parts_of
 from circlet.runtime.records import replace
+
+T = TypeVar("T")
 
 
 class SubgraphLowering:
@@ -223,13 +226,20 @@ class SubgraphLowering:
             lowering = OperatorLowering(self._function, self, spec, number, operator, inputs, homes, place)
             with (self._function.operator(place, lowering.name),
                   self._function.times.operator(spec.index, number)):
-                for tensor, value in zip(operator.outputs, self._repeats.lowered(lowering, _lowered), strict=True):
+                for tensor, value in zip(operator.outputs, self._results(lowering), strict=True):
                     values[tensor] = value
                 self._tell(told, values, [each for each in operator.outputs if each in told])
                 self._expect_promised()
                 self._growth.expect_room(self._function.e.function)
             if self._written is not None and not self._function.is_apart:
                 self._written()
+
+    def _results(self, lowering: OperatorLowering) -> Sequence[Value]:
+        """The results of an operator."""
+        moved = _located(Moved.of, lowering)
+        if moved is None:
+            return self._repeats.lowered(lowering, partial(_located, _lower))
+        return self._repeats.lowered(moved.lowering, partial(_located, partial(_move, moved)), moved.alike)
 
     def _tell(self, told: Mapping[int, Array], values: Mapping[int, Value], tensors: Sequence[int]) -> None:
         """Says what lengths are that tensors hold; leaves where they cannot be, or there is no room for them."""
@@ -271,8 +281,8 @@ class SubgraphLowering:
                 self._function.leave_where(differs)
 
 
-def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
-    """The results of an operator.
+def _located(make: Callable[[OperatorLowering], T], lowering: OperatorLowering) -> T:
+    """What is made of an operator.
 
     Raises:
         LimitError: there is not memory enough.
@@ -281,7 +291,7 @@ def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
         RuleError: its rule failed.
     """
     try:
-        return _lower(lowering)
+        return make(lowering)
     except (Abandoned, ToldApart, Unlowerable, RecursionError):
         raise
     except (LimitError, MemoryError) as error:
@@ -313,6 +323,12 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
         return lower_host_call(o, rule)
     o.function.note(o.describe())
     return _apart(o, lambda o: o.by_rule(rule))
+
+
+def _move(moved: Moved, o: OperatorLowering) -> Sequence[Value]:
+    """Emits an operator that only moves elements; gives its results."""
+    o.function.note(o.describe())
+    return _apart(o, moved.write)
 
 
 def _apart(o: OperatorLowering, write: Callable[[OperatorLowering], Sequence[Value]]) -> Sequence[Value]:

@@ -94,14 +94,18 @@ class Repeats:
         self._once: set[Hashable] = set()
         """What makes others like those that were written with small constants in the code, but for these."""
 
-    def lowered(self, o: OperatorLowering, write: Callable[[OperatorLowering], Sequence[Value]]) -> Sequence[Value]:
-        """The results of an operator: of one like it that was written before, or of what is written now."""
-        alike = likeness(o) if self._function.repeats and o.is_apart else None
+    def lowered(self, o: OperatorLowering, write: Callable[[OperatorLowering], Sequence[Value]],
+                alike: Hashable | None = None) -> Sequence[Value]:
+        """The results of an operator: of one like it that was written before, or of what is written now. What makes
+        others like it is what rules are given, unless it is said."""
+        is_said = alike is not None
+        if not is_said and self._function.repeats and o.is_apart:
+            alike = likeness(o)
         if alike is None:
             return write(o)
         top = self._function.top
         found = self._fitting(alike)
-        if found is None:
+        if found is None and not is_said:
             o, alike = self._with_constants(o, alike)
             found = self._fitting(alike)
         if found is not None:

@@ -1,0 +1,90 @@
+"""Operators that read elements at the same distances are written once, wherever these begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import index, layout, matmul, shape, unary
+from tests.exec import graphs as g
+from tests.native.test_alike import numbers
+from tests.native.test_budget import compare
+
+STEPS, WIDTH = 12, 16
+Step = Callable[[SubgraphBuilder, Value, int, int], Value]
+"""What a step takes (batch, width) of (batch, steps, width), given its number and the batch."""
+
+
+def strided(s: SubgraphBuilder, x: Value, k: int, _: int) -> Value:
+    op = layout.StridedSlice(begin_mask=5, end_mask=5, shrink_axis_mask=2)
+    return s.apply(op, x, s.constant([0, k, 0]), s.constant([0, k + 1, 0]), s.constant([1, 1, 1]))
+
+
+def sliced(s: SubgraphBuilder, x: Value, k: int, batch: int) -> Value:
+    found = s.apply(layout.Slice(), x, s.constant([0, k, 0]), s.constant([batch, 1, WIDTH]))
+    return s.apply(shape.Reshape(), found, s.constant([batch, WIDTH]))
+
+
+def gathered(s: SubgraphBuilder, x: Value, k: int, _: int) -> Value:
+    return s.apply(index.Gather(axis=1), x, s.constant(np.int32(k)))
+
+
+def unrolled(take: Step, batch: int, count: int) -> Model:
+    """A recurrent network whose steps are written one after the other."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, state = main.input("x", DType.FLOAT32, (batch, STEPS, WIDTH)), main.input("h", DType.FLOAT32, (batch, WIDTH))
+    weights, again = (main.constant(numbers(WIDTH, WIDTH, seed=k)) for k in range(2))
+    for k in range(count):
+        taken = main.apply(matmul.FullyConnected(), take(main, x, k, batch), weights, None)
+        kept = main.apply(matmul.FullyConnected(), state, again, None)
+        state = main.apply(unary.Tanh(), g.add(main, taken, kept))
+    main.output(state)
+    return b.build()
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("take", [strided, sliced, gathered])
+def test_steps_are_written_once(take: Step, batch: int) -> None:
+    x, state = numbers(batch, STEPS, WIDTH), numbers(batch, WIDTH, seed=1)
+    few, many = (sum(listing.module.count('define internal i32 @"operator') for listing in compare(
+        unrolled(take, batch, count), [x, state]).listings) for count in (4, STEPS))
+    assert 0 < few == many
+
+
+Move = Callable[[SubgraphBuilder, Value], Value]
+
+
+@st.composite
+def moves(draw: st.DrawFn, sizes: tuple[int, ...]) -> Move:
+    """A part of a tensor, by steps that may go back, or its axes in another order."""
+    if draw(st.booleans()):
+        order = draw(st.permutations(range(len(sizes))))
+        return lambda s, x: s.apply(layout.Transpose(), x, s.constant(order))
+    steps = [draw(st.sampled_from((1, 1, 2, -1))) for _ in sizes]
+    begins, ends = [], []
+    for size, step in zip(sizes, steps, strict=True):
+        first = draw(st.integers(0, size - 1))
+        last = draw(st.integers(first, size - 1))
+        begins.append(first if step > 0 else last)
+        ends.append(last + 1 if step > 0 else first - 1 - size)  # counted from the end
+    return lambda s, x: s.apply(layout.StridedSlice(), x, *map(s.constant, (begins, ends, steps)))
+
+
+@given(st.data(), st.sampled_from((DType.FLOAT32, DType.INT8, DType.FLOAT16, DType.INT64, DType.BOOL)))
+def test_all_that_is_moved(data: st.DataObject, dtype: DType) -> None:
+    sizes = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", dtype, sizes)
+    for move in data.draw(st.lists(moves(sizes), min_size=2, max_size=5)):
+        main.output(move(main, x))
+    numbers = np.random.default_rng(0).integers(0, 2 if dtype is DType.BOOL else 100, sizes)
+    compare(b.build(), [numbers.astype(dtype.numpy)])
