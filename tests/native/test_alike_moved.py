@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import circlet
+from circlet.backends.native.lower.fuse import MOST_PARTS, fuse_operators
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
@@ -57,6 +59,24 @@ def test_steps_are_written_once(take: Step, batch: int) -> None:
     few, many = (sum(listing.module.count('define internal i32 @"operator') for listing in compare(
         unrolled(take, batch, count), [x, state]).listings) for count in (4, STEPS))
     assert 0 < few == many
+
+
+@pytest.mark.parametrize(("count", "is_apart"), [(MOST_PARTS, False), (MOST_PARTS + 1, True)])
+def test_what_is_cut_in_many_parts_is_cut_once(count: int, is_apart: bool) -> None:
+    """Few parts are read where they lie."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, weights = main.input("x", DType.FLOAT32, (3, count, WIDTH)), main.constant(numbers(WIDTH, WIDTH))
+    for each in main.op(layout.Split(num_splits=count), main.constant(np.int32(1)), x, count=count):
+        part = main.apply(shape.Reshape(), each, main.constant([3, WIDTH]))
+        main.output(main.apply(matmul.FullyConnected(), part, weights, None))
+    model = b.build()
+    (fused,) = fuse_operators(model).subgraphs
+    assert any(isinstance(each.op, layout.Split) for each in fused.operators) is is_apart
+    given = [numbers(3, count, WIDTH)]
+    results = [circlet.Session(model, each).invoke(0, given) for each in ("native", "cpu")]
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-6, strict=True)
 
 
 Move = Callable[[SubgraphBuilder, Value], Value]

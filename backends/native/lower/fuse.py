@@ -51,6 +51,9 @@ from circlet.runtime.ops.unary import (
 from circlet.runtime.passes.transforms.rewrite import rewrite_subgraphs
 from circlet.runtime.records import dataclass
 
+MOST_PARTS = 8
+"""Results of an operator that several groups may have as a member, each for what it reads: a choice; each computes all,
+so a tensor that is cut in many parts is cut once."""
 LARGEST_GROUP = 48
 """Members. A choice between work in registers and chains of instructions that wait for each other: of 192 ADD and MUL
 one after another, of 4096 floats in the first-level cache, groups of 8 or 16 take half the time of 48, and all in one
@@ -169,7 +172,7 @@ class _Grouping:
             return None
         if max(targets) >= self._barrier(number) or not self._is_tellable(number, rule):
             return None
-        if self._turns_midway(number, targets):
+        if self._turns_midway(number, targets) or (len(operator.outputs) > MOST_PARTS and len(targets) > 1):
             return None
         if rule.nest is not None:
             return targets if self._may_anchor(number, targets) else None
