@@ -176,14 +176,19 @@ DEPTHWISE_CONV_2D = [
 test_depthwise_conv_2d = case_test(DEPTHWISE_CONV_2D)
 
 TRANSPOSED = TransposeConv(stride_h=2, stride_w=1)
+SAME = grid((1, 3, 2, 3), [-15.25, -6, 30.75, -5.25, -8, -23.5, -33.25, 16.5, -21.25, 92, -25, 23.5, -15.25, 6.5, -1.75,
+                           -12.75, -19.25, 36.25])
 SMALL_INT8 = ramp((3, 3, 2, 2), np.int8, step=71, span=255, start=-127)
 SMALL_PER_CHANNEL = T(SMALL_INT8, q=per_channel(0, 0.02, 0.005, 0.01), constant=True)
 
 TRANSPOSE_CONV = [
     Case("same", TRANSPOSED, [T([1, 3, 2, 3], constant=True), T(ramp((3, 3, 2, 2), step=5), constant=True),
                               IMAGE[:, :2, :2], BIAS],
-         [grid((1, 3, 2, 3), [-15.25, -6, 30.75, -5.25, -8, -23.5, -33.25, 16.5, -21.25, 92, -25, 23.5, -15.25, 6.5,
-                              -1.75, -12.75, -19.25, 36.25])]),
+         [SAME]),
+    # The converter writes that where the number of images is open.
+    Case("zero-images", TRANSPOSED, [T([0, 3, 2, 3], constant=True), T(ramp((3, 3, 2, 2), step=5), constant=True),
+                                     IMAGE[:, :2, :2], BIAS],
+         [SAME]),
     # The filter leaves the last row to the bias.
     Case("valid-relu", TransposeConv(Padding.VALID, stride_h=2, stride_w=1, fused_activation_function=Activation.RELU),
          [[1, 4, 2, 2], ramp((2, 1, 1, 2), step=5), IMAGE[:, :2, :2], BIAS[:2]],
