@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from circlet.runtime.ir.length import is_length
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, exactly
 from circlet.runtime.ir.types import Activation, DType, Padding, Shape
 from circlet.runtime.ops.operands import expect_axes, expect_integers, integer
@@ -142,15 +141,14 @@ class Transposed(Op):
         return (args[2].dtype,)
 
     def fit(self, args: Operands, filter: tuple[int, int]) -> tuple[Shape, ...]:
-        """The result's shape, checked; `filter` is how many channels of result and input the filter has. Zero images
-        are as many as the input has: the converter writes that where their number is open."""
+        """The result's shape, checked; `filter` is how many channels of result and input the filter has. Its images
+        are as many as the input has: converters write 0 where their number is open, or how many they had."""
         data, bias = args[2], args.get(3)
         expect_integers(args[0], "input 0")
         shape = tuple(integer(dim) for dim in args[0].value.reshape(-1))
         if len(shape) != data.rank or any(each < 0 for each in shape):
             raise ShapeError(f"input 0 must hold a shape of {data.rank} dimensions, found {shape}")
-        if not is_length(shape[0]) and shape[0] == 0:
-            shape = (data.shape[0], *shape[1:])
+        shape = (data.shape[0], *shape[1:])
         counts = tuple(window.count for window in self.windows(shape, args[1].shape))
         expected = (shape[0], *counts, filter[1])
         if data.shape != expected or shape[-1] != filter[0]:

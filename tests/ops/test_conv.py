@@ -185,9 +185,12 @@ TRANSPOSE_CONV = [
     Case("same", TRANSPOSED, [T([1, 3, 2, 3], constant=True), T(ramp((3, 3, 2, 2), step=5), constant=True),
                               IMAGE[:, :2, :2], BIAS],
          [SAME]),
-    # The converter writes that where the number of images is open.
+    # Converters write zero images where their number is open, or how many an example had.
     Case("zero-images", TRANSPOSED, [T([0, 3, 2, 3], constant=True), T(ramp((3, 3, 2, 2), step=5), constant=True),
                                      IMAGE[:, :2, :2], BIAS],
+         [SAME]),
+    Case("other-images", TRANSPOSED, [T([2, 3, 2, 3], constant=True), T(ramp((3, 3, 2, 2), step=5), constant=True),
+                                      IMAGE[:, :2, :2], BIAS],
          [SAME]),
     # The filter leaves the last row to the bias.
     Case("valid-relu", TransposeConv(Padding.VALID, stride_h=2, stride_w=1, fused_activation_function=Activation.RELU),
