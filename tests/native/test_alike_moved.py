@@ -61,6 +61,16 @@ def test_steps_are_written_once(take: Step, batch: int) -> None:
     assert 0 < few == many
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_other_operators_that_move_the_same(batch: int) -> None:
+    """Alone and in groups of several."""
+    takes = (strided, sliced, gathered)
+    model = unrolled(lambda s, x, k, n: takes[k % 3](s, x, k, n), batch, STEPS)
+    given = [numbers(batch, STEPS, WIDTH), numbers(batch, WIDTH, seed=1)]
+    found, expected = (circlet.Session(model, each).invoke(0, given)[0] for each in ("native", "cpu"))
+    np.testing.assert_allclose(found, expected, 1e-5, 1e-6, strict=True)
+
+
 @pytest.mark.parametrize(("count", "is_apart"), [(MOST_PARTS, False), (MOST_PARTS + 1, True)])
 def test_what_is_cut_in_many_parts_is_cut_once(count: int, is_apart: bool) -> None:
     """Few parts are read where they lie."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import prod
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 from llvmlite import ir
@@ -47,8 +47,6 @@ from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.told import parts_of
 from circlet.runtime.records import replace
-
-T = TypeVar("T")
 
 
 class SubgraphLowering:
@@ -226,7 +224,7 @@ class SubgraphLowering:
             lowering = OperatorLowering(self._function, self, spec, number, operator, inputs, homes, place)
             with (self._function.operator(place, lowering.name),
                   self._function.times.operator(spec.index, number)):
-                for tensor, value in zip(operator.outputs, self._results(lowering), strict=True):
+                for tensor, value in zip(operator.outputs, _located(self._results, lowering), strict=True):
                     values[tensor] = value
                 self._tell(told, values, [each for each in operator.outputs if each in told])
                 self._expect_promised()
@@ -236,10 +234,10 @@ class SubgraphLowering:
 
     def _results(self, lowering: OperatorLowering) -> Sequence[Value]:
         """The results of an operator."""
-        moved = _located(Moved.of, lowering)
+        moved = Moved.of(lowering)
         if moved is None:
-            return self._repeats.lowered(lowering, partial(_located, _lower))
-        return self._repeats.lowered(moved.lowering, partial(_located, partial(_move, moved)), moved.alike)
+            return self._repeats.lowered(lowering, _lower)
+        return self._repeats.lowered(moved.lowering, partial(_move, moved), moved.alike)
 
     def _tell(self, told: Mapping[int, Array], values: Mapping[int, Value], tensors: Sequence[int]) -> None:
         """Says what lengths are that tensors hold; leaves where they cannot be, or there is no room for them."""
@@ -281,7 +279,7 @@ class SubgraphLowering:
                 self._function.leave_where(differs)
 
 
-def _located(make: Callable[[OperatorLowering], T], lowering: OperatorLowering) -> T:
+def _located(make: Callable[[OperatorLowering], Sequence[Value]], lowering: OperatorLowering) -> Sequence[Value]:
     """What is made of an operator.
 
     Raises:

@@ -240,7 +240,9 @@ def _parts(o: OperatorLowering) -> tuple[int, ...]:
 
 
 def _moved(found: Written, o: OperatorLowering) -> list[Site]:
-    """Where an operator can fail that is like one which was written."""
+    """Where an operator can fail that is like one which was written; those that cannot may have other parts."""
+    if not found.sites:
+        return []
     numbers = dict(zip(found.parts, _parts(o), strict=True))
     return [replace(each, place=replace(o.place, operator=numbers[each.place.operator],
                                         operator_name=each.place.operator_name)) for each in found.sites]
