@@ -70,21 +70,21 @@ class Outlined:
             leave_unless_done(status)
 
     def take(self, blocks: Sequence[ir.Block]) -> None:
-        """Takes blocks of the function around for its own, the first of which is where it begins. What tells apart
-        functions that do the same is not: the names of blocks become what they would have been here, and the numbers
-        by which indices are multiplied, such as how many channels there are, are read of the context."""
+        """Takes blocks of the function around for its own, the first of which is where it begins. Functions that do the
+        same become equal: blocks are named as they would have been here, and numbers by which indices are multiplied,
+        such as how many channels there are, are read from the context."""
         self.function.blocks += blocks
         for block in blocks:
             block.parent = self.function
             block.name = block.name.partition(".")[0]
             for each in block.instructions:
-                if each.opname == "mul" and isinstance(each.type, ir.IntType):
+                if each.opname == "mul" and each.type == self._e.index:
                     each.operands = [self._number(value) if type(value) is ir.Constant else value
                                      for value in each.operands]
         ir.IRBuilder(self._entry.body).branch(blocks[0])
 
     def _number(self, value: ir.Constant) -> ir.Value:
-        """A number, as a value of the context."""
+        """An index that is known, as a value of the context."""
         if value.constant not in self._numbers:
             self._numbers[value.constant] = self._brought(value)
         return self._numbers[value.constant]

@@ -137,7 +137,7 @@ class Repeats:
         written in nothing but these."""
         tried = apart(o, lambda array: ir.Constant(I64, array.ctypes.data))
         found = None if tried is None else likeness(tried)
-        other = apart(o, self._function.external) if found in self._once else None
+        other = apart(o, self._function.external) if found is not None and found in self._once else None
         self._once.add(found)
         return (o, alike) if other is None else (other, found)
 
