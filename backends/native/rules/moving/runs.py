@@ -1,5 +1,5 @@
-"""Copies runs of bytes of which only a run of the function knows how long they are: one function does for all copies of
-a module, and of all models."""
+"""Copies runs of bytes, as many and as long as it is told: one function does for all copies of a module, and of all
+models."""
 
 from __future__ import annotations
 
