@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_int64
 from dataclasses import replace
@@ -24,6 +25,7 @@ from circlet.backends.native.load.elf.shared_object import UnknownObject, shared
 from circlet.backends.native.load.library import ENTRY, MappedLibrary, Mapping, SharedLibrary, is_shared
 from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest
+from circlet.backends.native.lower import pieces as pieces_module
 from circlet.backends.native.lower.passes import Passes
 from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.platform import Feature, current
@@ -181,7 +183,33 @@ def network(s: SubgraphBuilder, x: Value) -> Sequence[Value]:
 def test_a_model_in_pieces_gives_what_numpy_does(folder: Path, cut: list[Piece]) -> None:
     agree(network, values((1, 96, 96, 3), np.float32, 1))
     assert len({each.text for each in cut}) == len(cut) > 9
-    assert all(each.text.count("\ndefine ") == 1 for each in cut)
+    assert all(len(defined(each)) == 1 for each in cut if each.passes is not Passes.HASTY or each.name == ENTRY)
+
+
+def defined(piece: Piece) -> list[str]:
+    """The functions in a piece."""
+    return re.findall(r'^define [^@]*@"([^"]+)"', piece.text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("characters", [0, 4000, 1 << 30])
+def test_functions_that_are_made_soon_share_pieces(folder: Path, cut: list[Piece], characters: int,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is in one of them, whatever they may hold."""
+    monkeypatch.setattr(pieces_module, "_SHARED", characters)
+    agree(network, values((1, 96, 96, 3), np.float32, 1))
+    names = [name for each in cut for name in defined(each)]
+    shared = [each for each in cut if each.passes is Passes.HASTY and each.name != ENTRY]
+    assert len(set(names)) == len(names)
+    assert ENTRY in names
+    counts = [len(defined(each)) for each in shared]
+    assert sum(counts) > 4
+    if characters == 0:
+        assert set(counts) == {1}
+    elif characters == 1 << 30:
+        assert len(counts) == 1
+    else:
+        assert 1 < len(counts) < sum(counts)
+        assert all(count == 1 or len(each.text) < 3 * characters for count, each in zip(counts, shared, strict=True))
 
 
 @pytest.mark.parametrize("count", [1, 3])

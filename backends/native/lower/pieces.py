@@ -1,5 +1,6 @@
-"""Cuts a module into pieces while it is written: each function becomes a module of its own, as text, so that several
-are compiled at the same time, and equal ones once."""
+"""Cuts a module into pieces while it is written: functions become modules of their own, as text, so that several are
+compiled at the same time, and equal ones once. Those that LLVM makes soon share a module, of which it needs as long for
+each as for what is in it; but not the entry, which is another one in each model."""
 
 from __future__ import annotations
 
@@ -25,6 +26,8 @@ _DEFINED = re.compile(r'^define [^@]*@"([^"]+)"', re.MULTILINE)
 """What names a function where it is defined."""
 _DIGITS = 24
 """Hexadecimal digits of a content's digest that tell functions of one module apart."""
+_SHARED = 1 << 15
+"""Characters of functions that share a piece: a choice, of which LLVM makes code in some 15 ms."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class Cutter:
         """What functions that were cut off are called in pieces."""
         self._heads: dict[str, str] = {}
         """How each is declared elsewhere, by its name in pieces."""
+        self._sharing: dict[str, str] = {}
+        """The texts of functions that are to share a piece, by their names there."""
         self._head = f'target triple = "{module.triple}"\ntarget datalayout = "{module.data_layout}"\n'
 
     def cut(self) -> None:
@@ -97,8 +102,10 @@ class Cutter:
             self._put(Piece(str(self._module)))
             return
         self.cut()
+        self._give_sharing()
         if self._entry is not None:
-            self._put(self._piece(self._entry, self._entry.name, function_text(self._entry)))
+            text, passes = function_text(self._entry), passes_for(self._entry, self._takes_time)
+            self._put(self._piece({self._entry.name: text}, passes))
             if not self._keeps:
                 release(self._entry.blocks)
                 for each in self._module.globals.values():
@@ -135,8 +142,24 @@ class Cutter:
         self._names[function.name] = name
         if name not in self._heads:
             self._heads[name] = _DECLARED + text[len(_OUTER):text.index("\n")]
-            self._put(self._piece(function, name, text))
+            self._give(function, name, text)
         return name
+
+    def _give(self, function: ir.Function, name: str, text: str) -> None:
+        """Gives a function, given its name and text in pieces: at once, or with others."""
+        passes = passes_for(function, self._takes_time)
+        if passes is not Passes.HASTY:
+            self._put(self._piece({name: text}, passes))
+            return
+        if sum(map(len, self._sharing.values())) + len(text) > _SHARED:
+            self._give_sharing()
+        self._sharing[name] = text
+
+    def _give_sharing(self) -> None:
+        """Gives the functions that share a piece so far."""
+        if self._sharing:
+            self._put(self._piece(self._sharing, Passes.HASTY))
+            self._sharing = {}
 
     def _own(self, text: str) -> Iterator[ir.Function]:
         """The functions of the module that a text refers to."""
@@ -149,12 +172,11 @@ class Cutter:
         """With functions called as they are in pieces."""
         return _NAME.sub(lambda found: f'@"{self._names.get(found[1], found[1])}"', text)
 
-    def _piece(self, function: ir.Function, name: str, text: str) -> Piece:
-        """A module of one function, given its name and text there, with what it refers to."""
-        text = self._renamed(text).replace("\n{", self._attribute, 1)
-        others = [self._declared(each) for each in dict.fromkeys(_NAME.findall(text)) if each != name]
-        return Piece(self._head + _numbered("\n".join((*others, text, *self._nodes(text)))),
-                     passes_for(function, self._takes_time))
+    def _piece(self, functions: Mapping[str, str], passes: Passes) -> Piece:
+        """A module of functions, given their texts there by name, with what they refer to."""
+        text = "\n".join(self._renamed(each).replace("\n{", self._attribute, 1) for each in functions.values())
+        others = [self._declared(each) for each in dict.fromkeys(_NAME.findall(text)) if each not in functions]
+        return Piece(self._head + _numbered("\n".join((*others, text, *self._nodes(text)))), passes)
 
     def _takes_time(self, function: ir.Function) -> bool:
         """Whether a function has loops, found once, before its instructions are gone."""
