@@ -83,7 +83,7 @@ class Tile:
         is_partial: only so many columns of the panel are written as a call says.
         reads_partial: only so many are read, too.
         fetches: what is needed soon of the panel, or of the one that follows, is brought into the cache.
-        adds: what the sums are added to differs from row to row.
+        adds: what the sums are added to may differ from row to row.
         finish: what is written instead of the sums.
         stored: how the panel is kept, if not as words.
         least: the fewest rows that there may be where a call says how many; those that are not there are computed, and
@@ -111,8 +111,8 @@ class Tile:
     @property
     def name(self) -> str:
         """What tells its function from others of the module."""
-        holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches, self.adds,
-                 self.leaves_words)
+        holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches,
+                 self.adds and self.rows > 1, self.leaves_words)
         flags = "".join(letter for letter, each in zip("tcprfaw", holds, strict=True) if each)
         flags += "" if self.held is None else f"h{self.held}"
         further = (each.name for each in (self.stored, self.finish) if each is not None)
@@ -163,7 +163,7 @@ class Call:
         right: the panel.
         right_step: the distance of two steps of the depth in the panel.
         start: what the sums are added to, as wide as what is written.
-        start_step: the distance of two rows there; all rows begin with the same where a tile does not say otherwise.
+        start_step: the distance of two rows there; 0 where all rows begin with the same.
         out: where the results go.
         out_step: the distance of two rows there.
         limits: the interval that results are limited to.

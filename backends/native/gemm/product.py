@@ -33,6 +33,9 @@ from circlet.runtime.records import dataclass
 
 _MANY_TILES = 16
 """Tiles of rows that can be shared out evenly enough: a choice; with fewer, panels may be more."""
+_DEEP = 256
+"""Steps of the depth from which on all tiles take what sums are added to from row to row, as those of longer products
+do: a choice, of which a tile takes some 1 % longer."""
 _LONG = 56
 """Instructions that follow on a tile from which on they are a function of their own: a choice, between what a call
 takes for each tile and what LLVM takes for each layer."""
@@ -93,8 +96,9 @@ class _Nest:
         """Of the depth, for each unit that chunks consist of."""
         self._distances = left.rows
         self._chunks = plan.chunks(plan.depth if left.taps is None else left.taps[1])
-        self._adds = self._chunks.parts > 1 or (isinstance(result, Direct) and result.adds)
-        self._plan = replace(plan, split=plan.split.apart) if self._adds else plan
+        adds = self._chunks.parts > 1 or (isinstance(result, Direct) and result.adds)
+        self._plan = replace(plan, split=plan.split.apart) if adds else plan
+        self._adds = adds or (not is_length(plan.depth) and plan.depth >= _DEEP)
 
     def emit(self) -> None:
         """Shares out the tiles of rows if they are many, else the panels. A few rows take no less time than it takes
