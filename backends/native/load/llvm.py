@@ -208,6 +208,8 @@ def _optimized(piece: Piece, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """A module that the passes ran over which it is worth."""
     module = llvm.parse_assembly(piece.text, llvm.create_context())
     module.verify()
+    if piece.passes not in _MANAGERS:
+        return module
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     options.slp_vectorization = False
@@ -218,11 +220,6 @@ def _optimized(piece: Piece, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     else:
         unlocked.run_passes(passes, module, builder)
     return module
-
-
-def _no_passes(_: llvm.PassBuilder) -> llvm.ModulePassManager:
-    """Those of `Passes.NONE` and `Passes.HASTY`."""
-    return llvm.create_new_module_pass_manager()
 
 
 def _few_passes(_: llvm.PassBuilder) -> llvm.ModulePassManager:
@@ -240,8 +237,8 @@ def _all_passes(builder: llvm.PassBuilder) -> llvm.ModulePassManager:
     return builder.getModulePassManager()
 
 
-_MANAGERS = {Passes.NONE: _no_passes, Passes.FOLDING: _few_passes, Passes.HASTY: _no_passes, Passes.ALL: _all_passes}
-"""What makes passes out of a word for them."""
+_MANAGERS = {Passes.FOLDING: _few_passes, Passes.ALL: _all_passes}
+"""What makes passes out of a word for them, if it stands for any."""
 
 
 def object_code(piece: Piece, target: Target) -> bytes:
