@@ -29,10 +29,6 @@ AHEAD = 1 << 13
 """Bytes of a panel from a step to the one that is fetched with it. Not critical: of 4 to 16 KB all are within 5 % for 4
 to 196 rows and 9.4 MB of panels, on AVX-512; 1 KB takes up to a third longer."""
 
-_TALL = 8
-"""Rows of a tile of one vector from which on a turn is one step: with two LLVM keeps more words of rows at a time than
-there are registers. On AVX2, where they are 16, products with 2 to 8 columns took up to 1.6 times as long."""
-
 MultiplyAdd: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value], ir.Value]
 """Emits `total + left * right` on vectors, given left, right and total."""
 
@@ -153,13 +149,6 @@ def chains(target: Target, rows: int, vectors: int) -> int:
     """Sums that a tile has of each element, which it adds up in the end: so many that enough are under way."""
     sums, wanted = rows * vectors, target.tiles.chains
     return min(-(-wanted // sums), 4) if sums < wanted else 1
-
-
-def _unroll(target: Target, tile: Tile) -> int:
-    """Steps of the depth in a turn of a tile's innermost loop."""
-    if tile.vectors == 1 and tile.rows >= _TALL:
-        return 1
-    return -(-target.turn // (tile.rows * tile.vectors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,7 +336,7 @@ class _TileBody:
         and one over the steps that are left. Steps take turns among the chains."""
         b = self._e.builder
         words = b.lshr(self._run, self._e.number(2))
-        unroll = _unroll(self._e.target, self._tile) if self._chains == 1 else self._chains
+        unroll = self._chains if self._chains > 1 else -(-self._e.target.turn // len(sums))
         often = b.udiv(words, self._e.number(unroll))
         offset, right, sums = self._steps(often, unroll, rows, begin, right, sums)
         if unroll > 1:

@@ -34,8 +34,8 @@ from circlet.runtime.records import dataclass
 _MANY_TILES = 16
 """Tiles of rows that can be shared out evenly enough: a choice; with fewer, panels may be more."""
 _DEEP = 256
-"""Steps of the depth from which on all tiles take what sums are added to from row to row, as those of longer products
-do: a choice, of which a tile takes some 1 % longer."""
+"""Steps of the depth from which on a tile may take what sums are added to from row to row: a choice, by which it takes
+some 1 % longer."""
 _LONG = 56
 """Instructions that follow on a tile from which on they are a function of their own: a choice, between what a call
 takes for each tile and what LLVM takes for each layer."""
@@ -96,9 +96,8 @@ class _Nest:
         """Of the depth, for each unit that chunks consist of."""
         self._distances = left.rows
         self._chunks = plan.chunks(plan.depth if left.taps is None else left.taps[1])
-        adds = self._chunks.parts > 1 or (isinstance(result, Direct) and result.adds)
-        self._plan = replace(plan, split=plan.split.apart) if adds else plan
-        self._adds = adds or (not is_length(plan.depth) and plan.depth >= _DEEP)
+        self._adds = self._chunks.parts > 1 or (isinstance(result, Direct) and result.adds)
+        self._plan = replace(plan, split=plan.split.apart) if self._adds else plan
 
     def emit(self) -> None:
         """Shares out the tiles of rows if they are many, else the panels. A few rows take no less time than it takes
@@ -286,10 +285,18 @@ class _Nest:
                     self._adds, result.finish(group.columns) if isinstance(result, Finished) else None, right.stored,
                     held=held, leaves_words=right.words is not None)
         rows = self._tile_rows(number)
-        self._call(tile, call, number, rows)
+        self._call(self._shared(tile), call, number, rows)
         if chunk.ends and isinstance(result, (Collected, Filtered)):
             block = Block(out, plan.panel, row, rows, column, self._columns(group, column))
             self._pass_on(result, self._fresh(block, number))
+
+    def _shared(self, tile: Tile) -> Tile:
+        """A tile, or one that other products have already and that takes what sums are added to from row to row, if it
+        takes hardly longer: these rows may be the same."""
+        depth = self._plan.depth
+        general = replace(tile, adds=True)
+        is_deep = not is_length(depth) and depth >= _DEEP
+        return general if is_deep and general.name in self._e.module.globals else tile
 
     def _units(self, right: Panels, panel: ir.Value) -> ir.Value | None:
         """Where a panel has its scales, if it is stored otherwise than as words."""
