@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import matmul, reduce
+from circlet.runtime.ops import layout, matmul, reduce
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
@@ -34,14 +35,35 @@ def matrix_product(node: Node) -> Value:
 def product(graph: Graph, a: Value, b: Value, multiply: Multiply | None = None) -> Value:
     """The product of tensors by numpy's rule: one without a second axis is a row, or on the right a column. `multiply`
     says how matrices are multiplied, if not as they are."""
-    row, column = (each.shape is not None and c.rank_of(each) == 1 for each in (a, b))
-    if 0 in (len(a.shape or (1,)), len(b.shape or (1,))):
+    multiply = multiply or partial(graph.apply, matmul.BatchMatMul())
+    if a.shape is None or b.shape is None:
+        return _product_of_any_rank(graph, a, b, multiply)
+    row, column = (c.rank_of(each) == 1 for each in (a, b))
+    if () in (a.shape, b.shape):
         raise ModelError("expected matrices or vectors, found a scalar")
-    left = c.unsqueeze(graph, a, [0]) if row else a
-    right = c.unsqueeze(graph, b, [1]) if column else b
-    found = multiply(left, right) if multiply else graph.apply(matmul.BatchMatMul(), left, right)
+    found = multiply(c.unsqueeze(graph, a, [0]) if row else a, c.unsqueeze(graph, b, [1]) if column else b)
     gone = [-1 - k for k, vector in enumerate((column, row)) if vector]
     return graph.apply(reduce.Sum(), found, constant(np.array(gone, np.int32))) if gone else found
+
+
+def _product_of_any_rank(graph: Graph, a: Value, b: Value, multiply: Callable[[Value, Value], Value]) -> Value:
+    """The product of tensors of which the run tells whether they are vectors."""
+    one = c.integers([1])
+
+    def axes(x: Value) -> Value:
+        """How many of the last two axes but one a tensor has: 0 of a vector, 1 of others."""
+        return c.minimum(graph, c.subtract(graph, c.shape_of(graph, c.shape_of(graph, x)), one), one)
+
+    outer, inner = axes(a), axes(b)
+    padded = [c.concatenate(graph, each) for each in ([one, c.shape_of(graph, a)], [c.shape_of(graph, b), one])]
+    left = graph.apply(layout.StridedSlice(end_mask=1), padded[0], outer, one, one)
+    rank = c.maximum(graph, c.shape_of(graph, c.shape_of(graph, b)), c.integers([2]))
+    right = graph.apply(layout.Slice(), padded[1], c.integers([0]), rank)
+    found = multiply(c.reshape_to(graph, a, left), c.reshape_to(graph, b, right))
+    made = c.shape_of(graph, found)
+    last = (graph.apply(layout.Slice(), c.part_of(graph, made, -2, None), c.integers([k]), size)
+            for k, size in enumerate((outer, inner)))
+    return c.reshape_to(graph, found, c.concatenate(graph, [c.part_of(graph, made, None, -2), *last]))
 
 
 def general_product(node: Node) -> Value:

@@ -87,6 +87,22 @@ NEVER_FILLED = """g (int64 M, float[1] start) => (float[1] y) {
         v = If(later) <then_branch = t () => (p) { all = ConcatFromSequence<axis = 0>(s) p = Softmax<axis = 0>(all) },
                        else_branch = e () => (q) { q = Identity(u) }>
         z = Identity(s) d = Identity(k) }> }"""
+PRODUCT = """g (seq(float) s) => (y) { zero = Constant<value = int64 {0}>() one = Constant<value = int64 {1}>()
+    a = SequenceAt(s, zero) b = SequenceAt(s, one) y = MatMul(a, b) }"""
+APPLIED = """g (float[2, 3] w, seq(float) s) => (y) { zero = Constant<value = int64 {0}>()
+    b = SequenceAt(s, zero) y = MatMul(w, b) }"""
+MATRIX, COLUMNS, VECTOR = f32([[1, 2, 3], [4, 5, 6]]), f32([[1, 0], [0, 1], [1, 1]]), f32(1, 0, 2)
+PRODUCTS = [
+    Case("matrices", PRODUCT, {"s": [MATRIX, COLUMNS]}, [f32([[4, 5], [10, 11]])]),
+    Case("row", PRODUCT, {"s": [VECTOR, COLUMNS]}, [f32(3, 2)]),
+    Case("column", PRODUCT, {"s": [MATRIX, VECTOR]}, [f32(7, 16)]),
+    Case("row_by_column", PRODUCT, {"s": [VECTOR, VECTOR]}, [f32(5)]),
+    Case("matrices_by_column", PRODUCT, {"s": [f32([MATRIX, -MATRIX]), VECTOR]}, [f32([[7, 16], [-7, -16]])]),
+    Case("row_by_matrices", PRODUCT, {"s": [VECTOR, f32([COLUMNS, -COLUMNS])]}, [f32([[3, 2], [-3, -2]])]),
+    Case("known_matrix_by_column", APPLIED, {"w": MATRIX, "s": [VECTOR]}, [f32(7, 16)]),
+    Case("known_matrix_by_matrix", APPLIED, {"w": MATRIX, "s": [COLUMNS]}, [f32([[4, 5], [10, 11]])]),
+]
+"""Products of tensors of which the run tells whether they are vectors."""
 SUM = {**THREE, "M": i64(3), "start": f32(0, 0)}
 SLICES = """g (float[n, 2] x) => (float[n, 2] y) { s = SplitToSequence<axis = 0, keepdims = 0>(x)
         M = SequenceLength(s) none = SequenceEmpty()
@@ -145,6 +161,12 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_sequences(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize("case", PRODUCTS, ids=str)
+def test_products_of_any_rank(case: Case, backend: str) -> None:
+    check(case, backend)
 
 
 def test_a_position_past_the_end_is_an_error_of_the_run() -> None:
