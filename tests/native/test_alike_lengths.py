@@ -11,7 +11,8 @@ from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Padding
-from circlet.runtime.ops import conv, elementwise, index, normalize, reduce
+from circlet.runtime.ops import conv, elementwise, index, normalize, reduce, unary
+from circlet.runtime.ops.shape import Range, Reshape, ShapeOf
 from tests.exec import graphs as g
 from tests.exec.graphs import Array
 from tests.native.test_alike import WIDTH, attention, normalized, numbers
@@ -92,3 +93,24 @@ def taken(s: SubgraphBuilder, v: Value) -> Value:
 def test_what_may_fail_names_the_lengths_at_hand() -> None:
     few, many = (written(*branches(taken, [(3 + k, WIDTH) for k in range(count)])) for count in (2, 4))
     assert 0 < few <= many
+
+
+def mirrored(s: SubgraphBuilder, v: Value) -> Value:
+    """Columns, two of them mirrored in front, of which indices are computed with one number that follows from how many
+    there are."""
+    one, rank = s.constant(np.int64(1)), s.constant(np.array([], np.int32))
+    shape = s.apply(ShapeOf(out_type=DType.INT64), v)
+    size = s.apply(Reshape(), s.apply(index.Gather(), shape, s.constant(np.array([1], np.int32))), rank)
+    last = s.apply(elementwise.Sub(), size, one)
+    period = s.apply(elementwise.Maximum(), g.add(s, last, last), one)
+    within = s.apply(elementwise.FloorMod(), s.apply(Range(), s.constant(np.int64(-2)), size, one), period)
+    where = s.apply(elementwise.Minimum(), within, s.apply(elementwise.Sub(), period, within))
+    return s.apply(unary.Tanh(), s.apply(index.Gather(axis=1), v, where))
+
+
+@pytest.mark.parametrize("size", [(2, 9), (1, 5)])
+def test_numbers_that_follow_from_lengths_are_those_at_hand(size: tuple[int, int]) -> None:
+    def body(s: SubgraphBuilder, v: Value) -> Value:
+        return mirrored(s, mirrored(s, mirrored(s, mirrored(s, v))))
+
+    assert written(*branches(body, [(*size, WIDTH)], (-1, -1))) > 0

@@ -304,7 +304,10 @@ class FunctionLowering(ABC):
         shapes, which rules know."""
         numbers = array.reshape(-1)
         if len(numbers) == 1:
-            return in_register(self.e.constant(numbers[0], dtype), array.shape, dtype, array)
+            def only(e: Emitter, _: object) -> ir.Value:
+                return e.constant(numbers[0], dtype)  # not before it is read: what reads a length is noted
+
+            return replace(computed(array.shape, dtype, only, only), known=array)
 
         def write(e: Emitter, home: ir.Value) -> None:
             for position, each in enumerate(numbers):
