@@ -435,9 +435,21 @@ class _TileBody:
             count = tile.rows if tile.least is None else self._count
             tile.finish.write_rows(self._e, rows, count, self._terms, self._out, self._out_step)
             return
-        for value, (number, place) in zip(sums, self._places(self._out, self._out_step, tile.rows), strict=True):
-            result = limited(self._e, value, self._limits)
+        results = [limited(self._e, value, self._limits) for value in sums]
+        places = list(self._places(self._out, self._out_step, tile.rows))
+        if tile.is_partial and tile.least is None and not self._e.target.has_masks:
+            self._store_partial(results, [place for _, place in places])
+            return
+        for value, (number, place) in zip(results, places, strict=True):
             if tile.is_partial:
-                self._totals.store_where(result, place, self._written[number])
+                self._totals.store_where(value, place, self._written[number])
             else:
-                self._totals.store(result, place)
+                self._totals.store(value, place)
+
+    def _store_partial(self, results: Sums, places: Sequence[ir.Value]) -> None:
+        """Stores the columns that count of each row, without masks; tiles for fewer rows have these nevertheless, as
+        they are called less often, and are many."""
+        e, vectors = self._e, self._tile.vectors
+        for number in range(vectors):
+            count = e.builder.sub(self._columns, e.number(number * self._tile.lanes))
+            self._totals.store_first(results[number::vectors], places[number::vectors], count)
