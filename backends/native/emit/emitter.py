@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 from weakref import proxy
 
@@ -239,6 +239,11 @@ class Emitter(Positions):
             return
         with self.lengths.turning(each for each in map(computed_number, lengths) if each is not None):
             yield
+
+    def forgetting(self) -> AbstractContextManager[None]:
+        """Of two versions of the same code the first is written inside: the lengths that it computes are computed again
+        by the second."""
+        return nullcontext() if self.lengths is None else self.lengths.forgetting()
 
     def recall(self, length: int) -> None:
         """Takes a length that a function computed which was called from memory, where it left it."""

@@ -173,6 +173,14 @@ class Lengths:
         finally:
             self._turning = before
 
+    @contextmanager
+    def forgetting(self) -> Iterator[None]:
+        """What is said of computed lengths inside is not known behind it, where the code is that is entered instead."""
+        before = dict(self._computed)
+        yield
+        self._computed = before
+        self._written.clear()
+
     def is_final(self, number: int) -> bool:
         """Whether it was said what a computed length is, for good."""
         return number in self._computed and number not in self._turning

@@ -211,7 +211,8 @@ class Timing(Untimed):
         b.cbranch(is_timed, timed, plain)
         b.position_at_end(timed)
         loop.began, loop.readings = self._now(), self._readings
-        write(False)
+        with e.forgetting():
+            write(False)
         b.position_at_end(plain)
         b.store(b.sub(wait, ir.Constant(I64, 1)), loop.wait)
         self._is_on = False

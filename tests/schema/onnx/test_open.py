@@ -6,12 +6,24 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import circlet
+from circlet.runtime.exec.observe.regions import Kind
 from tests.needs import NATIVE
-from tests.schema.onnx.graphs import Case, check, f32
+from tests.schema.onnx.graphs import Case, check, f32, load
 
 PICKED = """g (float[n, 3] x, float[n] score) => (float[k, 3] y) {
     zero = Constant<value = float {0.0}>() is = Greater(score, zero) at = NonZero(is)
     rows = Transpose<perm = [1, 0]>(at) y = GatherND(x, rows) }"""
+SPLIT = """g (float[n, 3] x, int64 M) => (float[3] y) {
+    none = Constant<value = float[3] {0.0, 0.0, 0.0}>() on = Constant<value = bool {1}>()
+    y = Loop(M, on, none) <body = b (int64 i, bool c, float[3] a) => (bool d, float[3] z) {
+        d = Identity(c) level = Cast<to = 1>(i) last = Constant<value_ints = [1]>() first = Constant<value_ints = [0]>()
+        total = ReduceSum<keepdims = 0>(x, last)
+        more = Greater(total, level) at = NonZero(more) rows = Transpose(at) above = GatherND(x, rows)
+        less = LessOrEqual(total, level) at2 = NonZero(less) rows2 = Transpose(at2) below = GatherND(x, rows2)
+        turned = Transpose(below) product = MatMul(above, turned) bounded = Tanh(product)
+        one = MatMul(bounded, below) two = MatMul(product, below) both = Add(one, two)
+        sums = ReduceSum<keepdims = 0>(both, first) z = Add(a, sums) }> }"""
 RESIZED = """g (float[b, 2, h, w] x, float[b, c, h2, w2] like) => (float[b, 1, h2, w2] y) {
     begin = Constant<value = int64[1] {0}>() two = Constant<value = int64[1] {2}>()
     end = Constant<value = int64[1] {4}>()
@@ -307,3 +319,15 @@ CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ran
 @pytest.mark.parametrize("case", [make(length) for make in CASES for length in (4, 7)], ids=str)
 def test_open(case: Case, backend: str) -> None:
     check(case, backend)
+
+
+@NATIVE
+def test_loops_that_tell_lengths_are_timed_as_they_are() -> None:
+    """Their bodies are written twice, timed and not; each tells its lengths, of which there are products."""
+    session, other = (circlet.Session(load(SPLIT), "native") for _ in range(2))
+    for count, turns in ((7, 3), (12, 20), (40, 5)):
+        x = np.sin(np.arange(3 * count, dtype=np.float32)).reshape(count, 3)
+        with circlet.profile(session) as profile:
+            found = session.invoke(0, [x, np.int64(turns)])
+        np.testing.assert_array_equal(found, other.invoke(0, [x, np.int64(turns)]))
+        assert all(each.is_native for each in profile.root.walk() if each.region.kind is Kind.OPERATOR)
