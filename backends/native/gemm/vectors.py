@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
-from circlet.backends.native.targets.constants import Uniform, splat, undefined
+from circlet.backends.native.targets.constants import Uniform, shuffle_mask, splat, undefined
 
 WORD = 4
 """Bytes that are broadcast from a row at a time, and that one lane of a panel's vector takes."""
@@ -119,7 +119,7 @@ def fetch(e: Emitter, address: ir.Value) -> None:
 
 def _lanes(e: Emitter, value: ir.Value, begin: int, count: int) -> ir.Value:
     """So many lanes of a vector."""
-    order = ir.Constant(ir.VectorType(I32, count), list(range(begin, begin + count)))
+    order = shuffle_mask(*range(begin, begin + count))
     return e.builder.shuffle_vector(value, undefined(value.type.element, value.type.count), order)
 
 
