@@ -435,7 +435,7 @@ class _TileBody:
             count = tile.rows if tile.least is None else self._count
             tile.finish.write_rows(self._e, rows, count, self._terms, self._out, self._out_step)
             return
-        results = [limited(self._e, value, self._limits) for value in sums]
+        results = limited(self._e, sums, self._limits)
         places = list(self._places(self._out, self._out_step, tile.rows))
         if tile.is_partial and tile.least is None and not self._e.target.has_masks:
             self._store_partial(results, [place for _, place in places])

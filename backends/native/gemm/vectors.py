@@ -138,9 +138,10 @@ def broadcast(e: Emitter, value: ir.Value, count: int) -> ir.Value:
     return e.builder.shuffle_vector(first, empty, splat(0, I32, count))
 
 
-def limited(e: Emitter, value: ir.Value, limits: Sequence[ir.Value]) -> ir.Value:
-    """A vector of real numbers limited to an interval, if one is given; NaN stays."""
+def limited(e: Emitter, values: Sequence[ir.Value], limits: Sequence[ir.Value]) -> list[ir.Value]:
+    """Vectors of real numbers limited to an interval, if one is given; NaN stays."""
+    found = list(values)
     for relation, limit in zip("<>", limits, strict=False):
-        bound = broadcast(e, limit, value.type.count)
-        value = e.builder.select(e.builder.fcmp_ordered(relation, value, bound), bound, value)
-    return value
+        bound = broadcast(e, limit, found[0].type.count)
+        found = [e.builder.select(e.builder.fcmp_ordered(relation, each, bound), bound, each) for each in found]
+    return found

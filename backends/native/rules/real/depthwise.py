@@ -371,8 +371,8 @@ class _TileBody:
 
         sums = carry(e, self._rows, [first] * tile.positions, row)
         out = e.address(self._out, I8, offset)
-        for position, value in enumerate(sums):
-            self._store(limited(e, value, self._limits), self._beside(out, position, self._out_step), count)
+        for position, value in enumerate(limited(e, sums, self._limits)):
+            self._store(value, self._beside(out, position, self._out_step), count)
 
     def _summed(self, line: ir.Value, weights: ir.Value, sums: list[ir.Value], count: ir.Value | None
                 ) -> list[ir.Value]:
