@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +18,11 @@ from circlet.backends.native.gemm.plan import DEPTH, Plan
 from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.load import cache, llvm
 from circlet.backends.native.load.llvm import host
+from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.length import Scope
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add
@@ -88,6 +90,35 @@ def test_products_of_any_number_of_rows(columns: int, depth: int) -> None:
     for rows in range(1, 40):
         given = values((rows, depth), np.float32, rows)
         check(_run_on(native, given), _run_on(cpu, given), 1e-4)
+
+
+def test_rows_that_are_left_share_tiles_with_those_that_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such tiles do not limit the results of products without limits, whatever these are."""
+    pieces: list[str] = []
+    monkeypatch.setenv(cache.VARIABLE, "")
+    monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays whole
+    compiled = llvm._object_code
+
+    def noted(piece: Piece, machine: Any) -> bytes:
+        pieces.append(piece.name)
+        return compiled(piece, machine)
+
+    monkeypatch.setattr(llvm, "_object_code", noted)
+    weights = values((20, 40), np.float32, 1)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1, 40))
+    for activation in (Activation.RELU6, Activation.NONE):
+        main.output(main.apply(FullyConnected(activation), x, main.constant(weights)))
+    session = circlet.Session(b.build(), "native")
+    for rows in range(1, 40):
+        given = values((rows, 40), np.float32, rows, special=rows % 2 == 0)
+        limited, free = session.invoke(0, [given])
+        with np.errstate(all="ignore"):
+            check(free, given @ weights.T, 1e-4)
+        np.testing.assert_array_equal(limited, np.clip(free, 0, 6))
+    tails = [each for each in pieces if each.endswith("_or_fewer")]
+    assert len(tails) == len(set(tails)) == 1
 
 
 @pytest.mark.parametrize("factor", [12, 16, 25, 49, 196, 3136])

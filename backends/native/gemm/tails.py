@@ -4,6 +4,7 @@ that differ in what a tile of all rows is made for."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from llvmlite import ir
 
@@ -47,20 +48,31 @@ def call_smallest(e: Emitter, tile: Tile, sizes: Sequence[int], call: Call) -> N
         call: with the number of rows, which is that of the largest at most.
     """
     general = replace(tile, has_taps=True, is_partial=tile.finish is None, adds=True, leaves_words=False)
-    name = f"{replace(general, rows=sizes[0], least=1).name}_or_fewer"
+    clamped = replace(general, clamps=True)
+    if tile.arithmetic.is_real and _name(clamped, sizes) in e.module.globals:
+        general = clamped
     tiles = [replace(general, rows=rows, least=below + 1, fetches=general.fetches and rows > 1)
              for rows, below in zip(sizes, (*sizes[1:], 0), strict=True)]
+    name = _name(general, sizes)
     function = e.module.globals.get(name) or _make(e, name, tiles)
     e.builder.call(function, _generalised(e, general, call).arguments())
     for each in tiles:
         e.callers.setdefault(each.name, {})[e.label] = None
 
 
+def _name(tile: Tile, sizes: Sequence[int]) -> str:
+    """Of the function that calls the smallest of some tiles, which are as one is but for their rows."""
+    return f"{replace(tile, rows=sizes[0], least=1).name}_or_fewer"
+
+
 def _generalised(e: Emitter, tile: Tile, call: Call) -> Call:
-    """A call of a tile that takes rows of one run, and writes whole panels, too."""
+    """A call of a tile that takes rows of one run, writes whole panels, and limits none of the results, too."""
     taps = call.taps or (table(e, [0]), e.number(1))
     columns = e.number(tile.columns) if tile.is_partial and call.columns is None else call.columns
-    return replace(call, taps=taps, columns=columns, words=None)
+    limits = call.limits
+    if tile.clamps and limits is None:
+        limits = ir.Constant(tile.arithmetic.total, -inf), ir.Constant(tile.arithmetic.total, inf)
+    return replace(call, taps=taps, columns=columns, limits=limits, words=None)
 
 
 def _make(e: Emitter, name: str, tiles: Sequence[Tile]) -> ir.Function:
