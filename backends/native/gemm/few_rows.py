@@ -158,7 +158,7 @@ def dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lane
         return list(sums)
 
     sums = carry(e, e.number(whole), [vectors.splat(0)] * len(others),
-                 lambda number, sums: step(b.mul(number, e.number(size)), sums, size))
+                 lambda number, sums: step(b.mul(number, e.number(size)), sums, size), is_settled=True)
     sums = step(e.number(whole * size), sums, rest)
     return [_sum_of_lanes(e, each, lanes) for each in sums]
 

@@ -117,7 +117,7 @@ def _strip(e: Emitter, width: int) -> ir.Function:
     found = e.module.globals.get(name)
     if found is not None:
         return found
-    function = internal_function(e, name, [POINTER, e.index, e.index, e.index, POINTER, e.index])
+    function = internal_function(e, name, [POINTER, e.index, e.index, e.index, POINTER, e.index], VectorLoop)
     _StripBody(Emitter(e.module, function, e.target), width).emit()
     return function
 

@@ -21,7 +21,7 @@ from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.grouped import ALONE, Group, each_group
-from circlet.backends.native.gemm.microkernel import internal_function, lanes
+from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function, lanes
 from circlet.backends.native.gemm.operands import Block, Collected, Left, Put
 from circlet.backends.native.gemm.vectors import WORD, Vectors, broadcast
 from circlet.backends.native.rules.figures.figure import quantization
@@ -141,7 +141,7 @@ def _function(e: Emitter, name: str, kinds: Sequence[ir.Type]) -> tuple[ir.Funct
     """The function of a name, and what writes it if nothing has."""
     if name in e.module.globals:
         return e.module.globals[name], None
-    function = internal_function(e, name, kinds)
+    function = internal_function(e, name, kinds, VectorLoop)
     return function, Emitter(e.module, function, e.target)
 
 
