@@ -14,7 +14,17 @@ from typing import TypeVar, cast
 import numpy as np
 
 from circlet.runtime.ir.faults import FAULTS
-from circlet.runtime.ir.length import CAPACITY, Scope, computed_number, is_length, is_open, made, scope_of, terms_of
+from circlet.runtime.ir.length import (
+    CAPACITY,
+    Scope,
+    computed_number,
+    is_length,
+    is_open,
+    lowest,
+    made,
+    scope_of,
+    terms_of,
+)
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
 from circlet.runtime.ir.ratio import EXACT
@@ -164,7 +174,7 @@ class Teller:
         premises = self._scope.premises
         for each in sizes:
             self._follow(each)
-            self._tell(each, least if each in starts else max(least, premises.told))
+            self._tell_size(each, least if each in starts else max(least, premises.told))
         for each in parts:
             self._tell(each, premises.told_part, None if premises.promises else self._sized)
         values = {each: self.told.values[each] for each in (*sizes, *parts) if each in self.told.values}
@@ -223,6 +233,19 @@ class Teller:
             found = self._numbers(tensor, {})
             if not has_gaps(found):
                 self.told = replace(self.told, values={**self.told.values, tensor: found})
+
+    def _tell_size(self, tensor: int, least: int) -> None:
+        """Tells the integers of a tensor, of numbers that may be 0 where these come to the least that a size is all the
+        same, as a count of turns and 1 do, unless numbers are taken to be more."""
+        before = self.told
+        if least and not self._scope.premises.told:
+            with self._scope.tentatively() as keep:
+                found = self._tell(tensor, 0)
+                if found is not None and all(lowest(each) >= least for each in found.flat):
+                    keep()
+                    return
+        self.told = before
+        self._tell(tensor, least)
 
     def parts(self, operator: Operator) -> Mapping[int, Array]:
         """The numbers that say which parts an operator takes, as far as they follow; None for the others."""
