@@ -62,11 +62,21 @@ def certain_of(terms: Terms, relation: str) -> bool | None:
 
 def maximum_of(one: Terms, other: Terms) -> Terms:
     """The larger one of two."""
-    low, high = bounds(sum_of(one, scaled(other, -1)))
+    difference = sum_of(one, scaled(other, -1))
+    low, high = bounds(difference)
+    if low < 0 < high and has_computed(difference):
+        low, high = max(low, -_most_late(scaled(difference, -1))), min(high, _most_late(difference))
     if low >= 0 or high <= 0:
         return one if low >= 0 else other
     first, second = sorted((one, other), key=repr)
     return ((1, (Maximum(first, second),)),)
+
+
+def _most_late(terms: Terms) -> int:
+    """What terms are at most, of which a run computes some, such as how many elements are left where it counts others:
+    what a count is at the most may cancel."""
+    above = bound_of(terms)
+    return MOST_PRODUCT if above is None else bounds(above)[1]
 
 
 def simple_quotient(numerator: Terms, denominator: Terms) -> Terms:

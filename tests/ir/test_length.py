@@ -236,6 +236,17 @@ def test_a_python_integer_is_refused() -> None:
             use(n)
 
 
+def test_what_is_left_where_others_are_counted_is_not_negative() -> None:
+    scope = Scope([7])
+    n = scope.symbol(0)
+    count, few = scope.computed(n), scope.computed(n, 3)
+    assert larger(n - count, 0) == n - count
+    assert larger(count - n, 0) == 0
+    assert larger(count + few, 2 * n) == 2 * n
+    assert larger(3 * n - 2 * few - count, few - 3) != 3 * n - 2 * few - count, "two counts of which each may be all"
+    assert is_length(larger(count, few))
+
+
 def test_quotients_of_the_larger_one_are_those_of_both() -> None:
     """Where these are simple: elements from the second one on, every other one of an even number."""
     n = Scope([7], Premises({0: 0})).symbol(0)

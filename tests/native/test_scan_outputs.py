@@ -12,14 +12,18 @@ import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.comparison import Less, LessEqual
-from circlet.runtime.ops.elementwise import Add, Mul
-from circlet.runtime.ops.layout import Concatenation, Slice, StridedSlice
+from circlet.runtime.ops.comparison import Greater, Less, LessEqual
+from circlet.runtime.ops.elementwise import Add, Maximum, Mul, Sub
+from circlet.runtime.ops.index import GatherNd, Where
+from circlet.runtime.ops.layout import Concatenation, Pack, Slice, StridedSlice
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_builder import add_loop
 from circlet.runtime.ops.loop_options import Carried, Feed, Mode, Order, ScanOutput, ShapePolicy
+from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.reduce import Sum
-from circlet.runtime.ops.shape import Squeeze
+from circlet.runtime.ops.shape import Reshape, Squeeze
+from circlet.runtime.ops.unary import Neg
+from tests.native.test_lengths import Graph
 from tests.ops.loop_cases import LoopCase, arguments, loop_model
 
 ROW = np.arange(1, 5, dtype=np.int32)
@@ -106,3 +110,31 @@ def test_the_last_turn_that_a_condition_ends_is_taken(open: bool, folder: object
             continue
         found, wanted = (each.invoke(0, [np.array(count), ROW])[0] for each in (native, cpu))
         np.testing.assert_array_equal(found, wanted, strict=True)
+
+
+def kept(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+    """The row less 1, and its numbers above 2 with as many zeros behind as fill a row, as a batch of decoded texts is
+    padded: so many as are missing before a slice takes away so many as there are too many."""
+    g = Graph(s)
+    places = g(Where(), s.apply(Greater(), v[1], s.constant(np.int32(2))), dtype=DType.INT64)
+    found = g(GatherNd(), v[1], places, dtype=DType.INT32)
+    missing = g(Sub(), g.length(v[1], 0), g.length(found, 0), dtype=DType.INT32)
+    pad = g(Pack(2), g.number(0), g(Maximum(), missing, g.number(0), dtype=DType.INT32), dtype=DType.INT32)
+    padded = g(Pad(), found, g(Reshape(), pad, g.ints(1, 2), dtype=DType.INT32), dtype=DType.INT32)
+    more = g(Maximum(), g(Neg(), missing, dtype=DType.INT32), g.number(0), dtype=DType.INT32)
+    end = g(Sub(), g.length(padded, 0), more, dtype=DType.INT32)
+    row = g(StridedSlice(), padded, g.ints(0), g(Reshape(), end, g.ints(1), dtype=DType.INT32), g.ints(1),
+            dtype=DType.INT32)
+    return [s.apply(Sub(), v[1], s.constant(np.int32(1))), row]
+
+
+def test_rows_that_are_filled_up_are_of_one_length(folder: object, compiled: list[str]) -> None:
+    op = Loop(iteration=Feed(0), carried=(Carried(1, 0),), scan_outputs=(ScanOutput(1),))
+    case = LoopCase("kept", op, kept, ((DType.INT64, ()), (DType.INT32, (-1,))), (), open=True)
+    model = loop_model(case, (np.int64(3), None, ROW))
+    native, cpu = (circlet.Session(model, backend=each) for each in ("native", "cpu"))
+    for count, length in zip(COUNTS, (9, 1, 4, 70, 2, 33, 5, 3, 12, 7, 6), strict=True):
+        given = arguments((np.int64(count + 1), None, np.arange(length, dtype=np.int32)))
+        for found, wanted in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            np.testing.assert_array_equal(found, wanted, strict=True)
+    assert len(compiled) == 1
