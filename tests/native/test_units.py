@@ -11,9 +11,13 @@ import pytest
 from llvmlite import ir
 
 import circlet
+from circlet.backends.native.gemm.microkernel import FLOAT32, lanes
+from circlet.backends.native.gemm.tiling import panel_vectors
 from circlet.backends.native.load import cache, fingerprint, llvm
+from circlet.backends.native.load.llvm import host
 from circlet.backends.native.lower.pieces import Piece
 from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Padding
@@ -170,7 +174,7 @@ def images(channels: Sequence[int]) -> Model:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_follows_on_products_is_compiled_once(folder: Path, made: list[Piece], threads: int) -> None:
-    """Whatever numbers of channels there are."""
+    """Whatever numbers of channels there are, whose panels are of one width."""
     def epilogues(channels: Sequence[int]) -> int:
         made.clear()
         cache.clear()
@@ -182,7 +186,12 @@ def test_what_follows_on_products_is_compiled_once(folder: Path, made: list[Piec
             np.testing.assert_allclose(found, expected, 1e-4, 1e-5, strict=True)
         return sum('define hidden i32 @"epilogue_' in each.text for each in made)
 
-    assert 0 < epilogues([32, 48, 64]) == epilogues([32, 80, 48, 96, 112, 64])
+    rows, width = Scope([64]).symbol(0), lanes(host())
+    panels = [(each * width, panel_vectors(host(), rows, each * width, FLOAT32)) for each in range(4, 16)]
+    channels = max(([count for count, vectors in panels if vectors == wide and not count % (wide * width)]
+                    for wide in (2, 3, 4)), key=len)
+    assert len(channels) > 3
+    assert 0 < epilogues(channels[:3]) == epilogues(channels[::2] + channels[1::2])
 
 
 def test_what_follows_on_products_ends_with_them(folder: Path) -> None:
