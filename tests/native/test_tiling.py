@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -99,7 +98,7 @@ def test_rows_that_are_left_share_tiles_with_those_that_are_limited(monkeypatch:
     monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays whole
     compiled = llvm._object_code
 
-    def noted(piece: Piece, machine: Any) -> bytes:
+    def noted(piece: Piece, machine: object) -> bytes:
         pieces.append(piece.name)
         return compiled(piece, machine)
 
