@@ -37,8 +37,8 @@ from circlet.runtime.exec.kernel import Call, Kernel, Span
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.step import OpenStep, Step
 from circlet.runtime.ir.faults import located
-from circlet.runtime.ir.length import ToldApart
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.premises import ToldApart
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass, field, replace
 

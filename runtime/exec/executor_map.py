@@ -24,9 +24,10 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import OpenStep
 from circlet.runtime.ir.faults import located
-from circlet.runtime.ir.length import Indefinite, ToldApart, is_late
+from circlet.runtime.ir.length import Indefinite, is_late
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
+from circlet.runtime.ir.premises import ToldApart
 from circlet.runtime.ir.terms import Assumption, Terms
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING

@@ -8,14 +8,14 @@ it as an assumption: what was derived holds for all lengths for which every assu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
 from circlet.runtime.ir.bounds import bound_of, bounds, certain_of, compared, least, maximum_of, simple_quotient
 from circlet.runtime.ir.op import Unknown
-from circlet.runtime.ir.premises import NO_PREMISES, Asking, Premises, Promised, Turns
+from circlet.runtime.ir.premises import NO_PREMISES, Asking, Premises, Promised, ToldApart, Turns
 from circlet.runtime.ir.terms import (
     LEAST,
     MOST_ROOM,
@@ -51,15 +51,6 @@ class Indefinite(Unknown):
     """A Python integer was asked for where there is a length that differs from run to run."""
 
 
-class ToldApart(Exception):
-    """What would be derived for lengths of 0 or 1 holds for no others."""
-
-    def __init__(self, numbers: Sequence[int]) -> None:
-        super().__init__()
-        self.numbers = tuple(numbers)
-        """Of the lengths, among the open ones."""
-
-
 class Scope(Asking):
     """The open lengths of one derivation, and what was assumed of them."""
 
@@ -78,6 +69,8 @@ class Scope(Asking):
         self.promised = Promised()
         self.turns = Turns()
         """What changes from turn to turn of loops."""
+        self.derived: dict[Hashable, object] = {}
+        """What was derived with these lengths, which is forgotten with them."""
         self.quoted: dict[str, Terms] = {}
         """What messages call lengths, as these are known when a message is shown."""
         self._assumed: dict[tuple[Terms, str], Assumption] = {}
@@ -157,11 +150,14 @@ class Scope(Asking):
 
     @contextmanager
     def tentatively(self) -> Iterator[Callable[[], None]]:
-        """Forgets the lengths that are made inside, unless what it gives is called."""
+        """Forgets the lengths that are made inside, and what is derived there, unless what it gives is called."""
         lengths, capacities, promised, kept = len(self.lengths), len(self.capacities), len(self.promised.terms), [False]
+        derived = len(self.derived)
         yield partial(kept.__setitem__, 0, True)
         if not kept[0]:
             del self.lengths[lengths:], self.capacities[capacities:], self.promised.terms[promised:]
+            for each in [*self.derived][derived:]:
+                del self.derived[each]
             self.told = {each for each in self.told if each < lengths}
             self.turns.forget(lengths)
 

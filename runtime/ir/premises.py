@@ -25,6 +25,15 @@ OTHERS = (2, 3)
 _NONE: Mapping[int, int] = MappingProxyType({})
 
 
+class ToldApart(Exception):
+    """What would be derived for lengths of 0 or 1 holds for no others."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        super().__init__()
+        self.numbers = tuple(numbers)
+        """Of the lengths, among the open ones."""
+
+
 @dataclass(frozen=True)
 class Premises:
     """What code may rely on; a run for which it does not hold takes other code, or leaves it."""

@@ -58,6 +58,16 @@ class Tensor:
         """The type and the declared shape, e.g. `int8[1,?]`; `sequence of int8` for what ONNX has besides tensors."""
         return self.dtype.value + shape_text(self.declared) if self.held is None else str(self.held)
 
+    def misfit(self, shape: Shape) -> str | None:
+        """What is wrong with a shape: an axis that is not as long as there are scales for it."""
+        quantization = self.quantization
+        if quantization is None or not quantization.per_axis or quantization.blockwise is not None:
+            return None
+        scales, axis = len(quantization.scales), quantization.axis
+        if axis < len(shape) and shape[axis] == scales:
+            return None
+        return f"expected length {scales} of axis {axis}, which has {scales} scales, found shape {shape}"
+
     def __repr__(self) -> str:
         return f"<Tensor {self.name!r}: {'constant ' if self.is_constant else ''}{self.type_text}>"
 

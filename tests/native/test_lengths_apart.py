@@ -12,8 +12,8 @@ from circlet.backends.native.load.store import Function
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.length import ToldApart
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.premises import ToldApart
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add, Maximum, Sub
 from circlet.runtime.ops.shape import Fill, Reshape

@@ -10,6 +10,7 @@ import pytest
 
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.length import Scope, computed_number
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, fits
@@ -101,6 +102,24 @@ def test_it_stops_where_only_a_run_can_tell_and_goes_on_from_there() -> None:
         _ = spec.output_shapes
     after = specializer.extend(spec, {spec.subgraph.inputs[0]: np.array([0, 1, 1, 0], np.float32)})
     assert after.output_shapes == ((2, 1),)
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_what_is_forgotten_is_derived_anew(is_kept: bool) -> None:
+    """As lengths have their numbers in turn, one that is made next has that of the forgotten one."""
+    specializer, scope = specializer_of(model_of(places, (-1,))), Scope([4])
+    given = (scope.symbol(0),),
+    with scope.tentatively() as keep:
+        with scope.tentatively() as keep_this:
+            tried = specializer.at(0, given, scope)
+            keep_this()
+        assert specializer.at(0, given, scope) is tried
+        if is_kept:
+            keep()
+    found = specializer.at(0, given, scope)
+    assert (found is tried) == is_kept
+    assert computed_number(found.output_shapes[0][0]) == scope.count - 1 == 1
+    assert specializer.at(0, given, scope) is found
 
 
 def test_declared_shapes_are_believed_where_inputs_are_as_declared() -> None:

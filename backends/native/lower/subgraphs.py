@@ -34,9 +34,10 @@ from circlet.backends.native.targets.target import Goal
 from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.faults import raise_located
-from circlet.runtime.ir.length import Indefinite, Scope, ToldApart, bound, lowest, made
+from circlet.runtime.ir.length import Indefinite, Scope, bound, lowest, made
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Skip
+from circlet.runtime.ir.premises import ToldApart
 from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.index import Gather

@@ -23,9 +23,9 @@ from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.bounds import bound_of
-from circlet.runtime.ir.length import Scope, ToldApart, is_late, terms_of, value
+from circlet.runtime.ir.length import Scope, is_late, terms_of, value
 from circlet.runtime.ir.model import ABSENT, Model
-from circlet.runtime.ir.premises import Premises
+from circlet.runtime.ir.premises import Premises, ToldApart
 from circlet.runtime.ir.terms import LEAST, Symbol
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.analyses.equalities import Sum, equalities, fixed_lengths

@@ -17,7 +17,7 @@ from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.length import Scope, computed_number, is_open, scope_of, value
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
-from circlet.runtime.ir.tensor import Tensor, types_of
+from circlet.runtime.ir.tensor import types_of
 from circlet.runtime.ir.types import Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
@@ -172,12 +172,19 @@ class Specializer:
         self._evaluate = evaluate
         self._read = cache(self._read_inputs)
         self._sized = cache(self._sized_inputs)
-        self.at = lru_cache(MEMO_SIZE)(self._at)
-        """`at(subgraph, input_shapes, scope=None) -> Specialization`; with a scope, of which the open lengths are, what
-        follows holds for other lengths, too."""
+        self._fixed = lru_cache(MEMO_SIZE)(self._derived)
 
-    def _at(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None) -> Specialization:
+    def at(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None) -> Specialization:
+        """A subgraph at some shapes of inputs; with a scope, of which open lengths are, it holds for others, too."""
         scope = scope or scope_of(chain(*inputs, *(numbers for _, numbers in values_of(inputs))))
+        if scope is None:
+            return self._fixed(index, inputs)
+        found = scope.derived.get((index, inputs))
+        if not isinstance(found, Specialization):
+            found = scope.derived[index, inputs] = self._derived(index, inputs, scope)
+        return found
+
+    def _derived(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None) -> Specialization:
         subgraph = self._model.subgraphs[index]
         shapes: list[Shape | None] = [None] * len(subgraph.tensors)
         known: dict[int, Array] = {}
@@ -191,7 +198,7 @@ class Specializer:
         promised = True
         for tensor_index, shape in zip(subgraph.inputs, inputs, strict=True):
             shapes[tensor_index] = shape
-            problem = _quantization_problem(subgraph.tensors[tensor_index], shape)
+            problem = subgraph.tensors[tensor_index].misfit(shape)
             if problem is not None:
                 label = subgraph.tensor_label(tensor_index)
                 raise ExecutionError(f"subgraph {index} ({subgraph.name!r}), input {label}: {problem}")
@@ -240,7 +247,7 @@ class Specializer:
             if len(found) != len(operator.outputs):
                 raise ShapeError(f"expected {plural(len(found), 'output')}, found {len(operator.outputs)}")
             for tensor, shape in zip(operator.outputs, found, strict=False):
-                problem = _quantization_problem(so_far.subgraph.tensors[tensor], shape)
+                problem = so_far.subgraph.tensors[tensor].misfit(shape)
                 if problem is not None:
                     raise ShapeError(f"output {so_far.subgraph.tensor_label(tensor)}: {problem}")
             return found
@@ -399,8 +406,9 @@ class Specializer:
                 branch not taken, the body of a loop without turns.
         """
         try:
-            found = self.at(index, inputs)
-            if scope is not None and not found.is_static and not found.is_open:  # as `within`, of which calls nest deep
+            # As `within`, in as few frames as can be, since calls nest deep.
+            found = self._fixed(index, inputs) if scope is None else self.at(index, inputs)
+            if scope is not None and not found.is_static and not found.is_open:
                 found = self.at(index, inputs, scope)
         except (ExecutionError, LimitError):
             raise Unknown from None
@@ -484,14 +492,3 @@ def _worth_keeping(subgraph: Subgraph, operator: Operator, shapes: tuple[Shape, 
     size = sum(prod(shape) * subgraph.tensors[index].dtype.numpy.itemsize
                for index, shape in zip(operator.outputs, shapes, strict=True))
     return size <= max(FOLDED_BYTES, 4 * sum(each.nbytes for each in inputs if each is not None))
-
-
-def _quantization_problem(tensor: Tensor, shape: Shape) -> str | None:
-    """What is wrong where an axis is not as long as the tensor has scales for it."""
-    quantization = tensor.quantization
-    if quantization is None or not quantization.per_axis or quantization.blockwise is not None:
-        return None
-    scales, axis = len(quantization.scales), quantization.axis
-    if axis < len(shape) and shape[axis] == scales:
-        return None
-    return f"expected length {scales} of axis {axis}, which has {scales} scales, found shape {shape}"

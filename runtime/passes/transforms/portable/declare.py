@@ -33,8 +33,9 @@ def declare_shapes(model: Model, specializer: Specializer) -> Model:
         if not all(each.is_static for each in inputs):
             return model
         _collect(specializer, index, tuple(each.shape for each in inputs), found)
+    alone = {index: next(iter(shapes)) for index, shapes in found.items() if len(shapes) == 1}
     return with_subgraphs(model, [
-        _declared(specializer, specializer.at(index, *found[index])) if len(found.get(index, ())) == 1 else subgraph
+        _declared(specializer, specializer.at(index, alone[index])) if index in alone else subgraph
         for index, subgraph in enumerate(model.subgraphs)])
 
 
