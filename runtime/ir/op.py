@@ -92,9 +92,11 @@ class Operands:
     def __init__(
         self, operands: tuple[Operand | None, ...], outputs: int,
         call: Callable[[int, tuple[Shape, ...]], tuple[Shape, ...]] | None = None, declared: Sequence[DType] = (),
+        ask: Callable[[int, tuple[Shape, ...]], tuple[Shape, ...]] | None = None,
     ) -> None:
         self._operands = operands
         self._call = call
+        self._ask = ask
         self.outputs = outputs
         """How many outputs the operator has."""
         self.declared = declared
@@ -122,6 +124,13 @@ class Operands:
         if self._call is None:
             raise Unknown
         return self._call(subgraph, shapes)
+
+    def ask(self, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """As `call`, of the subgraph that the operator asks, which knows the numbers that are the same for it whenever
+        it is invoked."""
+        if self._ask is None:
+            raise Unknown
+        return self._ask(subgraph, shapes)
 
 
 @dataclass(frozen=True)
@@ -271,6 +280,11 @@ class Op(ABC):
 
     def updated(self) -> tuple[str, str] | None:
         """Container and name of the variable of which the operator writes over a part, if it does."""
+        return None
+
+    def asked_with(self, inputs: Sequence[int]) -> tuple[int, Mapping[int, int]] | None:
+        """The subgraph that it asks for the shapes of results, without invoking it, and the tensors among inputs that
+        are the same whenever that is invoked, by position there; None for most."""
         return None
 
     def callees(self) -> tuple[int, ...]:

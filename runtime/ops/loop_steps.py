@@ -5,7 +5,7 @@ No format has these operators; `lower_loops` makes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from circlet.runtime.ir.op import Count, Op, OpenResults, Operands, ShapeError, 
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Base, Mode, Order, Position, ScanInput, ScanOutput, ShapePolicy, TripPolicy
-from circlet.runtime.ops.operands import count, expect_one, normalize_axis, replaced, shape_value
+from circlet.runtime.ops.operands import count, expect_one, normalize_axis, reaches, replaced, shape_value
 from circlet.runtime.ops.shape import View
 from circlet.runtime.records import dataclass, field
 
@@ -227,12 +227,18 @@ class LoopZeros(Op):
         return ((0,) if found is None else found,)
 
     def element(self, args: Operands) -> Shape | None:
-        """The shape of the body output in the first iteration."""
+        """The shape of the body output in the first iteration, or `fallback`."""
+        found = self.known(args, args.call)
+        return self.fallback if found is None else found
+
+    def known(self, args: Operands, ask: Callable[[int, tuple[Shape, ...]], tuple[Shape, ...]]) -> Shape | None:
+        """The shape of the body output in the first iteration by what the body answers; None where only a run can
+        tell."""
         operands = tuple(args[k].shape for k in range(self.own, len(args)))
         try:
-            return args.call(self.loop.body_subgraph_index, body_shapes(self.loop, operands))[self.output]
+            return ask(self.loop.body_subgraph_index, body_shapes(self.loop, operands))[self.output]
         except Unknown:
-            return self.fallback
+            return None
 
 
 @dataclass(frozen=True)
@@ -274,6 +280,22 @@ class LoopBuffer(LoopZeros):
     sizes: ClassVar[frozenset[int]] = frozenset({0})
     own: ClassVar[int] = 1
     scan: ScanOutput = field(default_factory=lambda: ScanOutput(0))
+    is_counted: bool = False
+    """Whether there are so many elements as there is room for. If there are some, `fallback` is nobody's result, and
+    the shape may follow from numbers."""
+
+    def asked_with(self, inputs: Sequence[int]) -> tuple[int, Mapping[int, int]] | None:
+        first = self.own + len(self.loop.carried)
+        if not self.is_counted:
+            return None
+        return self.loop.body_subgraph_index, dict(zip(self.loop.invariants, inputs[first:], strict=False))
+
+    def element(self, args: Operands) -> Shape | None:
+        if self.known(args, args.call) is None:
+            found = self.known(args, args.ask)
+            if found is not None and reaches(count(args[0], "scan output"), 1):
+                return found
+        return super().element(args)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         room = count(args[0], "scan output")

@@ -155,14 +155,15 @@ def vector(operand: Operand, name: str, length: int | None = None) -> tuple[int,
 
 
 def sizes(operand: Operand, name: str) -> Shape:
-    """The value of a parameter of rank 1 that is a shape.
+    """The value of a parameter of rank 1 that is a shape. What a run subtracts from what it tells is taken not to be
+    negative.
 
     Raises:
         Unknown: only a run can tell.
         ShapeError: it has another rank, or a dimension is negative.
     """
     found = vector(operand, name)
-    if any(size < 0 for size in found):
+    if not all(reaches(size, 0) for size in found):
         raise ShapeError(f"{name}: expected sizes that are not negative, found {found}")
     return found
 

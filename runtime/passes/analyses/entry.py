@@ -47,9 +47,10 @@ def entry(shapes: Iterable[Shape], values: Values) -> tuple[Shape, ...]:
     return found
 
 
-def late_sizes(shapes: Iterable[Shape]) -> frozenset[Terms]:
-    """The lengths among some that only a run tells."""
-    return frozenset(terms_of(size) for shape in shapes for size in shape if is_late(size))
+def late_sizes(shapes: tuple[Shape, ...]) -> frozenset[Terms]:
+    """The lengths among some that only a run tells, and those that are known as values."""
+    numbers = (numbers for _, numbers in values_of(shapes))
+    return frozenset(terms_of(size) for each in (*shapes, *numbers) for size in each if is_late(size))
 
 
 def values_of(shapes: tuple[Shape, ...]) -> Values:
@@ -80,14 +81,17 @@ def is_few(dtype: DType, shape: Shape | None) -> bool:
 
 
 def passed_on(model: Model, operator: Operator, among: Callable[[int], Collection[int]]) -> Mapping[int, int]:
-    """The operands, by position, that subgraphs find as they are whenever an operator invokes them: of a loop those
-    that its body does not change.
+    """The operands, by position, that subgraphs find as they are whenever an operator invokes them, or asks for the
+    shapes of their results: of a loop those that its body does not change.
 
     Args:
         model: with the subgraphs.
         operator: invokes them.
         among: of a subgraph, the positions of inputs that are asked for.
     """
+    asked = operator.op.asked_with(operator.inputs)
+    if asked is not None:
+        return {position: tensor for position, tensor in asked[1].items() if position in among(asked[0])}
     if not isinstance(operator.op, (PreTestedLoop, Branch, Invoke)):
         return {}
     wanted = {position for each in operator.op.callees() for position in among(each)}

@@ -238,7 +238,7 @@ class Specializer:
                values: Mapping[int, Array], teller: Teller | None) -> tuple[Shape, ...] | None:
         operator = so_far.subgraph.operators[number]
         passed: Values = ()
-        if teller is not None and operator.op.callees():
+        if teller is not None:
             passed = teller.pass_on(operator, {position: values[each] for position, each in self._passed_on(
                 so_far.subgraph, operator, shapes, self._read).items() if each in values})
         try:
@@ -394,8 +394,10 @@ class Specializer:
             operands.append(Operand(tensor.dtype, shape, values.get(index), tensor.quantization))
         is_certain = isinstance(operator.op, Invoke) or operator.op.asks_turn or (
             isinstance(operator.op, Branch) and operator.inputs[0] in values)
+        call = partial(self._call, so_far.scope, is_certain)
         return Operands(tuple(operands), len(operator.outputs), partial(
-            self._call, so_far.scope, is_certain, passed), types_of(so_far.subgraph.tensors, operator.outputs))
+            call, passed if passed and operator.op.callees() else ()),
+            types_of(so_far.subgraph.tensors, operator.outputs), partial(call, passed))
 
     def callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None,
                takes_late: bool = False) -> Specialization:

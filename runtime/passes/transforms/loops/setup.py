@@ -153,7 +153,8 @@ class Setup:
         plan, scan = self._plan, self._plan.op.scan_outputs[number]
         element = plan.body.tensors[plan.body.outputs[scan.body_output]]
         role = f"{self.place}, scan output {number}"
-        op = LoopBuffer(plan.op, scan.body_output, fallback_shape(element), role, scan)
+        is_counted = plan.is_counted and number not in self._lengths
+        op = LoopBuffer(plan.op, scan.body_output, fallback_shape(element), role, scan, is_counted)
         room = self._room(number, values)
         declared = like(self.outputs[len(plan.op.carried) + number], f"buffer_{number}")
         return self.s.op(op, room, *self._shaping, outputs=[declared])[0]
