@@ -180,10 +180,11 @@ def _compare(name: str, path: Path, rounds: int, shapes: int) -> None:
            if (other == "LiteRT" or "Interpreter" not in each) and (path.suffix != STEPS or each != ALONE)]
     with tempfile.TemporaryDirectory() as cache:
         cold, *_ = [_measured(each, name, path, shapes, cache) for each in own]
-        warm = {each: [_measured(each, name, path, shapes, cache) for _ in range(rounds)] for each in own}
-    peer = [_measured(other, name, path, shapes, "") for _ in range(rounds)]
+        turns = [{each: _measured(each, name, path, shapes, cache) for each in (*own, other)} for _ in range(rounds)]
+    warm = {each: [turn[each] for turn in turns] for each in (*own, other)}
+    peer = warm[other]
     reference = median(each[0] for each in peer)
-    for label, samples in (("circlet, compiling", [cold]), *warm.items(), (other, peer)):
+    for label, samples in (("circlet, compiling", [cold]), *warm.items()):
         total, first, again = (median(each[k] for each in samples) for k in range(3))
         if label == ALONE:
             print(f"  {label:20}{'':28}{duration_text(again):>10}")
