@@ -74,6 +74,13 @@ class Subgraph:
         """`index (name)`, as messages name a tensor."""
         return f"{index} ({self.tensors[index].name!r})" if 0 <= index < len(self.tensors) else str(index)
 
+    def same_before(self, number: int) -> Operator | None:
+        """The first operator before another one that computes the same of the same; None where there is none."""
+        own = self.operators[number]
+        if not own.op.pure or own.op.callees():
+            return None
+        return next((each for each in self.operators[:number] if each.inputs == own.inputs and each.op == own.op), None)
+
     @property
     def type_text(self) -> str:
         """What goes in and comes out, e.g. `(n: int32[]) -> (steps: int32[])`."""

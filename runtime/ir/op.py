@@ -92,7 +92,7 @@ class Operands:
     def __init__(
         self, operands: tuple[Operand | None, ...], outputs: int,
         call: Callable[[int, tuple[Shape, ...]], tuple[Shape, ...]] | None = None, declared: Sequence[DType] = (),
-        ask: Callable[[int, tuple[Shape, ...]], tuple[Shape, ...]] | None = None,
+        ask: Callable[[int, tuple[Shape, ...], int, bool], Shape] | None = None,
     ) -> None:
         self._operands = operands
         self._call = call
@@ -125,12 +125,16 @@ class Operands:
             raise Unknown
         return self._call(subgraph, shapes)
 
-    def ask(self, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        """As `call`, of the subgraph that the operator asks, which knows the numbers that are the same for it whenever
-        it is invoked."""
+    def ask(self, subgraph: int, shapes: tuple[Shape, ...], output: int, is_told: bool = False) -> Shape:
+        """The shape of one output of a subgraph that the operator does not invoke, for the given input shapes; if it
+        `is_told`, of one that is sure to be invoked, and knows the numbers that are the same whenever it is.
+
+        Raises:
+            Unknown: only a run can tell.
+        """
         if self._ask is None:
-            raise Unknown
-        return self._ask(subgraph, shapes)
+            return self.call(subgraph, shapes)[output]
+        return self._ask(subgraph, shapes, output, is_told)
 
 
 @dataclass(frozen=True)

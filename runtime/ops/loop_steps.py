@@ -5,7 +5,8 @@ No format has these operators; `lower_loops` makes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from circlet.runtime.ir.op import Count, Op, OpenResults, Operands, ShapeError, 
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Base, Mode, Order, Position, ScanInput, ScanOutput, ShapePolicy, TripPolicy
-from circlet.runtime.ops.operands import count, expect_one, normalize_axis, reaches, replaced, shape_value
+from circlet.runtime.ops.operands import count, expect_one, normalize_axis, replaced, shape_value
 from circlet.runtime.ops.shape import View
 from circlet.runtime.records import dataclass, field
 
@@ -228,17 +229,16 @@ class LoopZeros(Op):
 
     def element(self, args: Operands) -> Shape | None:
         """The shape of the body output in the first iteration, or `fallback`."""
-        found = self.known(args, args.call)
+        found = self.known(args)
         return self.fallback if found is None else found
 
-    def known(self, args: Operands, ask: Callable[[int, tuple[Shape, ...]], tuple[Shape, ...]]) -> Shape | None:
-        """The shape of the body output in the first iteration by what the body answers; None where only a run can
-        tell."""
+    def known(self, args: Operands, is_told: bool = False) -> Shape | None:
+        """The shape of the body output in the first iteration, also by what only a run tells if it `is_told` that there
+        is one; None where that does not say it either."""
         operands = tuple(args[k].shape for k in range(self.own, len(args)))
-        try:
-            return ask(self.loop.body_subgraph_index, body_shapes(self.loop, operands))[self.output]
-        except Unknown:
-            return None
+        with suppress(Unknown):
+            return args.ask(self.loop.body_subgraph_index, body_shapes(self.loop, operands), self.output, is_told)
+        return None
 
 
 @dataclass(frozen=True)
@@ -281,8 +281,8 @@ class LoopBuffer(LoopZeros):
     own: ClassVar[int] = 1
     scan: ScanOutput = field(default_factory=lambda: ScanOutput(0))
     is_counted: bool = False
-    """Whether there are so many elements as there is room for. If there are some, `fallback` is nobody's result, and
-    the shape may follow from numbers."""
+    """Whether there are so many elements as there is room for, if that is known before the run. If there are some,
+    `fallback` is nobody's result, and the shape may follow from what the run tells."""
 
     def asked_with(self, inputs: Sequence[int]) -> tuple[int, Mapping[int, int]] | None:
         first = self.own + len(self.loop.carried)
@@ -291,9 +291,9 @@ class LoopBuffer(LoopZeros):
         return self.loop.body_subgraph_index, dict(zip(self.loop.invariants, inputs[first:], strict=False))
 
     def element(self, args: Operands) -> Shape | None:
-        if self.known(args, args.call) is None:
-            found = self.known(args, args.ask)
-            if found is not None and reaches(count(args[0], "scan output"), 1):
+        if self.known(args) is None:
+            found, room = self.known(args, is_told=True), count(args[0], "scan output")
+            if found is not None and self.is_counted and not is_late(room) and room >= 1:
                 return found
         return super().element(args)
 

@@ -115,6 +115,12 @@ def repeated(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return found
 
 
+def summed(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Parts of lengths that are given, one behind another, then the sum of each."""
+    found = np.split(np.tanh(x[0]), np.cumsum(lengths)[:-1])
+    return np.concatenate([*found, np.stack([each.sum(0) for each in found])])[None]
+
+
 STACK = "y = ConcatFromSequence<axis = 1, new_axis = 1>(all) }"
 SPLIT = HEAD + """list = SplitToSequence<axis = 1>(x, BY) count = SequenceLength(list)
     z = Loop(count, yes)<body = body (int64 i, bool c) => (bool more, float[n, 2] sum) { more = Identity(yes)
@@ -163,6 +169,16 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
             wanted = Where(same, unit, size) wide = Expand(row, wanted) flat = Constant<value = int64[2] {-1, 2}>()
             rows = Reshape(wide, flat) longer = SequenceInsert(items, rows) }>
         rows_of = ConcatFromSequence<axis = 0>(all) y = Unsqueeze(rows_of, none) }""", repeated),
+    "summed": (HEAD + """many = Shape(lengths) often = Gather(many, zero) list = SequenceEmpty() other = SequenceEmpty()
+        of = Gather(x, zero) last, parts, all = Loop(often, yes, zero, list, other)<body = body
+            (int64 i, bool c, int64 at, seq(float) items, seq(float) sums)
+            => (bool more, int64 end, seq(float) longer, seq(float) further) { more = Identity(yes)
+            count = Gather(lengths, i) end = Add(at, count) from = Reshape(at, ones) to = Reshape(end, ones)
+            part = Slice(of, from, to, none) z = Tanh(part) like = Shape(part) row = Reshape(z, like)
+            longer = SequenceInsert(items, row) sum = ReduceSum<keepdims = 0>(row, none)
+            further = SequenceInsert(sums, sum) }>
+        rows_of = ConcatFromSequence<axis = 0>(parts) sums_of = ConcatFromSequence<axis = 0, new_axis = 1>(all)
+        both = Concat<axis = 0>(rows_of, sums_of) y = Unsqueeze(both, none) }""", summed),
     "traced": (LOOP.replace("seq(float)", "seq(int64)").replace("Empty()", "Empty<dtype = 7>()") + ROW + """
         kind = ArgMax<axis = 1, keepdims = 0>(next) longer = SequenceInsert(items, kind) }>
         z = Loop(steps, yes)<body = back (int64 j, bool d) => (bool again, float[n] part) { again = Identity(yes)

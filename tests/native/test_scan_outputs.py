@@ -18,7 +18,7 @@ from circlet.runtime.ops.index import GatherNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, Slice, StridedSlice
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_builder import add_loop
-from circlet.runtime.ops.loop_options import Carried, Feed, Mode, Order, ScanOutput, ShapePolicy
+from circlet.runtime.ops.loop_options import Carried, Feed, Mode, Order, ScanInput, ScanOutput, ShapePolicy
 from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.shape import Fill, Reshape, Squeeze
@@ -143,25 +143,30 @@ def test_rows_that_are_filled_up_are_of_one_length(folder: object, compiled: lis
 def filled(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
     """The row less 1, and its numbers above 2 with as many ones behind as are missing of a number that turns do not
     change, as a batch is padded to the longest of its rows."""
-    g = Graph(s)
-    found = g(GatherNd(), v[1], g(Where(), s.apply(Greater(), v[1], s.constant(np.int32(2))), dtype=DType.INT64),
+    g, (row, size, _) = Graph(s), v
+    found = g(GatherNd(), row, g(Where(), s.apply(Greater(), row, s.constant(np.int32(2))), dtype=DType.INT64),
               dtype=DType.INT32)
-    missing = g(Sub(), v[2], g.length(found, 0), dtype=DType.INT32)
+    missing = g(Sub(), size, g.length(found, 0), dtype=DType.INT32)
     ones = g(Fill(), g(Reshape(), missing, g.ints(1), dtype=DType.INT32), g.number(1), dtype=DType.INT32)
-    return [s.apply(Sub(), v[1], s.constant(np.int32(1))), g(Concatenation(0), found, ones, dtype=DType.INT32)]
+    return [s.apply(Sub(), row, s.constant(np.int32(1))), g(Concatenation(0), found, ones, dtype=DType.INT32)]
+
+
+FILLED = Loop(carried=(Carried(0, 0),), invariants=(1,), scan_inputs=(ScanInput(2),), count_from_scan=True,
+              scan_outputs=(ScanOutput(1),))
 
 
 def test_rows_that_are_filled_up_to_a_number_are_of_that_length(folder: object, compiled: list[str]) -> None:
-    op = Loop(iteration=Feed(0), carried=(Carried(1, 0),), invariants=(2,), scan_outputs=(ScanOutput(1),))
-    kinds = ((DType.INT64, ()), (DType.INT32, (-1,)), (DType.INT32, ()))
-    model = loop_model(LoopCase("filled", op, filled, kinds, (), open=True), (np.int64(3), None, ROW, np.int32(4)))
+    kinds = ((DType.INT32, (-1,)), (DType.INT32, ()), (DType.INT32, ()))
+    model = loop_model(LoopCase("filled", FILLED, filled, kinds, (), open=True), (None, None, ROW, np.int32(4), ROW))
     native, cpu = (circlet.Session(model, backend=each) for each in ("native", "cpu"))
-    for count, length in zip(COUNTS, (9, 1, 4, 70, 2, 33, 5, 3, 12, 7, 6), strict=True):
-        for room in (length, length + 3):
-            given = arguments((np.int64(count + 1), None, np.arange(length, dtype=np.int32), np.int32(room)))
+    lengths = (9, 1, 4, 70, 2, 33, 5, 3, 12, 7, 6)
+    for turns, length in [*zip(filter(None, COUNTS), lengths, strict=False), (0, 4)]:
+        assert turns == 0 or len(compiled) <= 1
+        for size in (length, length + 3):
+            row, table = np.arange(length, dtype=np.int32), np.zeros(turns, np.int32)
+            given = arguments((None, None, row, np.int32(size), table))
             for found, wanted in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
                 np.testing.assert_array_equal(found, wanted, strict=True)
-    assert len(compiled) == 1
     for session in (native, cpu):
         with pytest.raises(circlet.ExecutionError, match=r"FILL.*expected sizes that are not negative, found \(-2,\)"):
-            session.invoke(0, arguments((np.int64(3), None, np.arange(9, dtype=np.int32), np.int32(4))))
+            session.invoke(0, arguments((None, None, np.arange(9, dtype=np.int32), np.int32(4), ROW)))

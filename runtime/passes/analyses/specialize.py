@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache, partial
-from itertools import chain, islice
+from itertools import chain
 from math import prod
 from typing import TypeAlias
 
@@ -394,10 +394,9 @@ class Specializer:
             operands.append(Operand(tensor.dtype, shape, values.get(index), tensor.quantization))
         is_certain = isinstance(operator.op, Invoke) or operator.op.asks_turn or (
             isinstance(operator.op, Branch) and operator.inputs[0] in values)
-        call = partial(self._call, so_far.scope, is_certain)
         return Operands(tuple(operands), len(operator.outputs), partial(
-            call, passed if passed and operator.op.callees() else ()),
-            types_of(so_far.subgraph.tensors, operator.outputs), partial(call, passed))
+            self._call, so_far.scope, is_certain, passed), types_of(so_far.subgraph.tensors, operator.outputs),
+            partial(self._asked, so_far.scope, passed))
 
     def callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None,
                takes_late: bool = False) -> Specialization:
@@ -408,9 +407,8 @@ class Specializer:
                 branch not taken, the body of a loop without turns.
         """
         try:
-            # As `within`, in as few frames as can be, since calls nest deep.
             found = self._fixed(index, inputs) if scope is None else self.at(index, inputs)
-            if scope is not None and not found.is_static and not found.is_open:
+            if scope is not None and not found.is_static and not found.is_open:  # as `within`, of which calls nest deep
                 found = self.at(index, inputs, scope)
         except (ExecutionError, LimitError):
             raise Unknown from None
@@ -424,6 +422,15 @@ class Specializer:
               ) -> tuple[Shape, ...]:
         """The shapes of the results of a subgraph, whose lengths may be computed by it where it is certain to run."""
         return self.callee(subgraph, entry(shapes, passed), scope, takes_late=is_certain).output_shapes
+
+    def _asked(self, scope: Scope | None, passed: Values, subgraph: int, shapes: tuple[Shape, ...], output: int,
+               is_told: bool) -> Shape:
+        """The shape of one result of a subgraph that may never be invoked, or is sure to be if it `is_told` numbers."""
+        given = entry(shapes, passed if is_told else ())
+        found = self.callee(subgraph, given, scope, takes_late=is_told).output_shapes[output]
+        if not late_sizes((found,)) <= late_sizes(given):
+            raise Unknown
+        return found
 
     def _fold(self, so_far: Specialization, number: int, shapes: list[Shape | None], known: dict[int, Array],
               floats: dict[int, Array]) -> None:
@@ -462,13 +469,9 @@ class Specializer:
 
 def _of_same(subgraph: Subgraph, number: int, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
     """The shapes of what an operator before gives that computes the same of the same; None where there is none."""
-    operator = subgraph.operators[number]
-    if not operator.op.pure or operator.op.callees():
-        return None
-    same = next((each for each in islice(subgraph.operators, number) if each.inputs == operator.inputs
-                 and each.op == operator.op), None)
+    same = subgraph.same_before(number)
     found = () if same is None else tuple(shape for each in same.outputs if (shape := shapes[each]) is not None)
-    return found if len(found) == len(operator.outputs) > 0 else None
+    return found if len(found) == len(subgraph.operators[number].outputs) > 0 else None
 
 
 def _followed(subgraph: Subgraph, operator: Operator, inputs: list[Array | None], shapes: tuple[Shape, ...]
