@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
-from circlet.runtime.ops.elementwise import Add, FloorDiv, Maximum
+from circlet.runtime.ops.elementwise import Add, FloorDiv, Maximum, Sub
 from circlet.runtime.ops.layout import Pack, StridedSlice
 from circlet.runtime.ops.reduce import Mean
 from circlet.runtime.ops.resize import ResizeBilinear
@@ -41,7 +44,16 @@ def parted(g: Graph, i: Value, image: Value) -> list[Value]:
             for axis in (1, 2)]
 
 
-SIZES = {"counted": counted, "parted": parted}
+def beside(op: Op, begin: int) -> Callable[[Graph, Value, Value], list[Value]]:
+    """What an operator makes of h and w, and of i and a number."""
+    def sizes(g: Graph, i: Value, image: Value) -> list[Value]:
+        size, number = g(ShapeOf(INTS), image, dtype=INTS), g(Add(), i, g.number(begin), dtype=INTS)
+        return [g(op, g(StridedSlice(shrink_axis_mask=1), size, g.ints(axis), g.ints(axis + 1), g.ints(1), dtype=INTS),
+                  number, dtype=INTS) for axis in (1, 2)]
+    return sizes
+
+
+SIZES = {"counted": counted, "parted": parted, "lessened": beside(Sub(), 0), "divided": beside(FloorDiv(), 1)}
 
 
 def scales(name: str) -> Model:
@@ -74,3 +86,22 @@ def test_one_function_serves_all_turns(name: str, folder: object, compiled: list
         given = [floats(*shape, 3), np.array(turns, np.int32)]
         check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5)
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("name", ["lessened", "divided"])
+def test_a_turn_that_leaves_nothing_is_refused(name: str, folder: object, compiled: list[str]) -> None:
+    native, cpu = (circlet.Session(scales(name), backend=each) for each in ("native", "cpu"))
+
+    image = floats(2, 5, 7, 3)
+
+    def found(session: circlet.Session, turns: int) -> Array:
+        return session.invoke(0, [image, np.array(turns, np.int32)])[0]
+
+    def message(session: circlet.Session) -> str:
+        with pytest.raises(circlet.ExecutionError) as caught:
+            found(session, 9)
+        return str(caught.value)
+
+    for turns in (3, 4):
+        check(found(native, turns), found(cpu, turns), 1e-5)
+        assert message(native) == message(cpu)

@@ -14,17 +14,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from circlet.runtime.ir.faults import FAULTS
-from circlet.runtime.ir.length import (
-    CAPACITY,
-    Scope,
-    computed_number,
-    is_length,
-    is_open,
-    lowest,
-    made,
-    scope_of,
-    terms_of,
-)
+from circlet.runtime.ir.length import CAPACITY, Scope, computed_number, is_length, is_open, made, scope_of, terms_of
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
 from circlet.runtime.ir.ratio import EXACT
@@ -235,13 +225,12 @@ class Teller:
                 self.told = replace(self.told, values={**self.told.values, tensor: found})
 
     def _tell_size(self, tensor: int, least: int) -> None:
-        """Tells the integers of a tensor, of numbers that may be 0 where these come to the least that a size is all the
-        same, as a count of turns and 1 do, unless numbers are taken to be more."""
+        """Tells the integers of a tensor. Those that sizes are computed with may be 0, as what a loop counts from,
+        unless numbers are taken to be more; an operator asks of the sizes themselves what it needs."""
         before = self.told
         if least and not self._scope.premises.told:
             with self._scope.tentatively() as keep:
-                found = self._tell(tensor, 0)
-                if found is not None and all(lowest(each) >= least for each in found.flat):
+                if self._tell(tensor, 0) is not None and tensor not in self.told.roots:
                     keep()
                     return
         self.told = before
