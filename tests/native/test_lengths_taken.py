@@ -14,16 +14,18 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
-from circlet.runtime.ops.elementwise import Add, Mul, Sub
+from circlet.runtime.ops.elementwise import Add, Maximum, Mul, Sub
 from circlet.runtime.ops.index import ScatterNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceMax
 from circlet.runtime.ops.segment import SegmentSum
 from circlet.runtime.ops.shape import Range, Reshape, ShapeOf
+from circlet.runtime.ops.sort import TopKV2
 from circlet.runtime.ops.unary import Tanh
 from circlet.schema.files import dump_model
 from tests.native.test_lengths import Graph, floats
+from tests.native.test_lengths_hosted import several
 from tests.native.test_plans import is_prepared
 from tests.ops.cases import check
 from tests.schema.onnx.graphs import load
@@ -252,3 +254,26 @@ def test_what_is_found_is_spread(backend: str, folder: Path, compiled: list[str]
     score[-2] = 1
     with pytest.raises(circlet.CircletError, match="BROADCAST"):
         session.run([x, score, like])
+
+
+def test_the_last_of_the_greatest_is_one(folder: object, compiled: list[str]) -> None:
+    """Rows and the last of their k greatest, a slice of one element, are not taken to be equally long but k not to be
+    0."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, k = g.builder.input("x", DType.FLOAT32, (-1, -1)), g.builder.input("k", INTS, ())
+    greatest, _ = several(g, TopKV2(), (DType.FLOAT32, INTS), x, k)
+    last = g(StridedSlice(begin_mask=1, end_mask=3), greatest, g.ints(0, -1), g.ints(0, 0), g.ints(1, 1))
+    g.builder.output(g(Maximum(), x, last), g(Tanh(), greatest))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+
+    def both(rows: int, columns: int, k: int) -> None:
+        given = [floats(rows, columns), np.array(k, np.int32)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, 1e-5)
+
+    for case in ((3, 8, 3), (5, 4, 4), (2, 90, 70), (1, 2, 1), (7, 9, 1)):
+        both(*case)
+    assert len(compiled) == 1
+    both(4, 1, 0)
+    both(6, 5, 2)

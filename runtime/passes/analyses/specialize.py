@@ -279,7 +279,7 @@ class Specializer:
             return teller.shapes(operator, lambda told: self._operands(so_far, operator, shapes, told)) or (
                 operator.op.bounded(self._operands(so_far, operator, shapes, {**values, **teller.parts(operator)}),
                                     partial(so_far.scope.late, least=so_far.scope.premises.told)
-                                    if operator.op.parts_from else so_far.scope.late))
+                                    if operator.op.parts_from or operator.op.sizes else so_far.scope.late))
         except (Unknown, *FAULTS):
             return None
 
