@@ -1,7 +1,7 @@
 """Numpy rules of the matrix products and of lookups.
 
 Quantised results are equal to the bit to LiteRT's reference kernels, which multiply FULLY_CONNECTED's sums by a real
-scale and BATCH_MATMUL's by a quantised multiplier.
+scale, unless both factors are int16, and BATCH_MATMUL's by a quantised multiplier.
 """
 
 from __future__ import annotations
@@ -88,6 +88,23 @@ def _fully_connected_integers(node: Node[FullyConnected]) -> Step:
     return step
 
 
+def _fully_connected_of_int16(node: Node[FullyConnected]) -> Step:
+    """Both factors are int16: sums of 64 bits are multiplied by a quantised multiplier, as BATCH_MATMUL's are."""
+    rows, out = _matrices(node)
+    weights, made = node.input(1).T, node.output_quantization()
+    dtype = exact_dtype(float(1 << 30) * len(weights))
+    bias = 0 if (found := node.optional(2)) is None else found.reshape(-1)
+    rescale = rescaler_64(*_multiplier(node))
+    store = saturating(out, *quantized_range(node.op.fused_activation_function, made, node.call.outputs[0].dtype))
+    return lambda: store(rescale(np.matmul(rows.astype(dtype), weights.astype(dtype)).astype(np.int64) + bias))
+
+
+def _multiplier(node: Node[Any]) -> tuple[int, int]:
+    """The quantised multiplier of sums of products of the first two inputs."""
+    scale = float(np.float32(node.quantization(0).scale) * np.float32(node.quantization(1).scale))
+    return quantize_multiplier(scale / node.output_quantization().scale)
+
+
 def _fully_connected_hybrid(node: Node[FullyConnected]) -> Step:
     rows, out = _matrices(node)
     quantization, asymmetric = node.quantization(1), node.op.asymmetric_quantize_inputs
@@ -139,8 +156,7 @@ def _batch_matmul_integers(node: Node[BatchMatMul]) -> Step:
     if raw:
         return lambda: np.copyto(out, multiply(), casting="unsafe")
     made, store = node.output_quantization(), saturating(out)
-    scale = float(np.float32(node.quantization(0).scale) * np.float32(node.quantization(1).scale))
-    rescale = (rescaler if x.dtype == np.int8 else rescaler_64)(*quantize_multiplier(scale / made.scale))
+    rescale = (rescaler if x.dtype == np.int8 else rescaler_64)(*_multiplier(node))
     return lambda: store(rescale(multiply().astype(np.int64)) + made.zero_point)
 
 
@@ -166,6 +182,7 @@ FULLY_CONNECTED: Combinations = {
     (DType.INT8, DType.INT4): _fully_connected_integers,
     (DType.UINT8, DType.UINT8): _fully_connected_integers,
     (DType.INT16, DType.INT8): _fully_connected_integers,
+    (DType.INT16, DType.INT16): _fully_connected_of_int16,
     (DType.FLOAT32, DType.INT8): _fully_connected_hybrid,
     (DType.FLOAT32, DType.UINT8): _fully_connected_hybrid,
     (DType.FLOAT32, DType.INT4): _fully_connected_hybrid,
@@ -184,6 +201,9 @@ _BIASES = {
     DType.UINT8: frozenset({DType.INT32}),
     DType.INT16: frozenset({DType.INT32, DType.INT64}),
 }
+
+_ONE_SCALE = frozenset({DType.UINT8, DType.INT16})
+"""Types of weights of which the rows have no scales of their own."""
 
 
 def _types(call: Call) -> tuple[DType, DType]:
@@ -210,10 +230,10 @@ def _refuse_fully_connected(call: Call) -> Iterator[str]:
         yield f"a bias of {call.input(2).dtype.value} (supported: {names(_BIASES[given])})"
     if stored is DType.INT4 and weights.data is None:
         yield "int4 weights that are not constant"
-    if stored is DType.UINT8 and weights.quantization is not None and weights.quantization.per_axis:
-        yield "uint8 weights quantised per axis"
+    if stored in _ONE_SCALE and weights.quantization is not None and weights.quantization.per_axis:
+        yield f"{stored.value} weights quantised per axis"
     if stored is not DType.FLOAT32:
-        yield from object_to_weights(weights, axis=0, symmetric=hybrid)
+        yield from object_to_weights(weights, axis=0, symmetric=hybrid or stored is DType.INT16)
     if given is not DType.FLOAT32:
         yield from object_to_activations(call.input(0), call.outputs[0])
 

@@ -126,6 +126,18 @@ def wide_attention(g: Graph) -> Sequence[Value]:
             g(BatchMatMul(adj_x=True), x, x, q=q(0.0003), dtype=I16)]
 
 
+def compared(g: Graph) -> Sequence[Value]:
+    """Each row with each, as products by weights that the run makes: (n, DEPTH) to (n, n)."""
+    x = g.input((-1, DEPTH))
+    return [g(FullyConnected(Activation.RELU), x, g(Tanh(), x, q=q(1 / 128)), q=q(0.002, 5))]
+
+
+def compared_wide(g: Graph) -> Sequence[Value]:
+    """The same of 16 bits."""
+    x = g.input((-1, DEPTH), I16, q(0.0001))
+    return [g(FullyConnected(), x, g(Tanh(), x, q=q(2.0**-15), dtype=I16), q=q(0.0003), dtype=I16)]
+
+
 def images(g: Graph) -> Sequence[Value]:
     """Convolutions, pools and reductions: (n, h, w, 4) to (n, 18) and (n, 9)."""
     x = g.input((-1, -1, -1, 4))
@@ -209,6 +221,8 @@ MODELS: dict[str, tuple[Model, Callable[[int], Array]]] = {
     "packed": (model(packed), lambda n: RANDOM.standard_normal((3, n, DEPTH)).astype(np.float32)),
     "wide": (model(wide), lambda n: stored((n, DEPTH), I16)),
     "wide attention": (model(wide_attention), lambda n: stored((n, DEPTH), I16)),
+    "compared": (model(compared), lambda n: stored((n, DEPTH))),
+    "compared wide": (model(compared_wide), lambda n: stored((n, DEPTH), I16)),
     "found": (model(found), lambda n: stored((n, DEPTH))),
 }
 LENGTHS = (7, 2, 64, 33, 150, 12, 13)

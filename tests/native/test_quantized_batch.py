@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType, Quantization
-from circlet.runtime.ops.matmul import BatchMatMul
+from circlet.runtime.ir.types import Activation, DType, Quantization
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from tests.native.native_cases import native_test
 from tests.native.quantized_models import Network, stored
 from tests.native.test_budget import session_of
@@ -48,6 +48,24 @@ def test_batch_matmul_of_int16(outer: tuple[tuple[int, ...], tuple[int, ...]], r
     x = network.input(stored((*outer[0], *first), DType.INT16, seed), q(0.5))
     y = network.input(stored((*outer[1], *second), other, seed + 1), q(0.25))
     network.op(BatchMatMul(adj_x, adj_y), x, y, quantization=q(scale * depth**0.5))
+    network.agree(is_native=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([(1,), (5,), (2, 20)]), st.sampled_from([1, 3, 30, 65]), st.sampled_from([1, 7, 64, 100]),
+       st.sampled_from([None, np.int32, np.int64]), st.sampled_from([Activation.NONE, Activation.RELU6]), activations,
+       activations, seeds)
+def test_fully_connected_by_computed_weights(outer: tuple[int, ...], depth: int, columns: int, bias: type | None,
+                                             activation: Activation, first: Quantization, second: Quantization,
+                                             seed: int) -> None:
+    network, dtype = Network(), DType.INT16 if bias is np.int64 or seed % 2 else DType.INT8
+    given = (first, second) if dtype is DType.INT8 else (q(first.scale), q(second.scale))
+    x, weights = (network.input(stored((*shape, depth), dtype, seed), each)
+                  for shape, each in zip((outer, (columns,)), given, strict=True))
+    added = [] if bias is None else [network.input(stored((columns,), DType.INT8, seed).astype(bias))]
+    zero = second.zero_point if dtype is DType.INT8 else 0
+    network.op(FullyConnected(activation, keep_num_dims=True), x, weights, *added,
+               quantization=q(first.scale * second.scale * 40 * depth**0.5, zero))
     network.agree(is_native=True)
 
 

@@ -94,6 +94,13 @@ QUANTIZED = [
     Case("int16-per-channel", FullyConnected(quantized_bias_type=DType.INT32),
          [i16([[-32000, 0, 31750], [1250, -1500, 1750]], 0.001), T(WQ, DType.INT8, per_axis(0.25, 0.125)), BIAS],
          [i16([[158, 9046], [9, -76]], 0.1)]),
+    Case("int16-weights", FullyConnected(),
+         [i16([[-32000, 12, 31750], [1250, -1500, 1750], [-32768, 32767, -32768]], 0.001),
+          i16([[100, -2000, 30000], [-12700, 5000, 10001], [-32768, 32767, -32768]], 0.0003)],
+         [i16([[28478, 21720, 258], [1669, -176, -4424], [-31555, 7568, 32767]], 0.01)]),
+    Case("int16-weights-and-bias", FullyConnected(RELU),
+         [i16([[-32000, 12, 31750], [1250, -1500, 1750]], 0.001), i16(np.multiply(WQ, 100), 0.0003),
+          T([3000000, -2000000])], [i16([[280, 21659], [100, 0]], 0.01)]),
 ]
 
 XF = f32([[1.5, 0.75, -1.5], [0.0, 0.0, 0.0], [0.1, 20.0, -3.0]])
@@ -175,6 +182,9 @@ REFUSED = [
     Case("zero-point", FullyConnected(), [XF, i8(WQ, zero_point=1)], [XF], error=r"weights with zero points \[1\]"),
     Case("other-axis", FullyConnected(), [XF, T(WQ, DType.INT8, per_axis(1.0, 1.0, 1.0, axis=1))], [XF],
          error="quantised along axis 1"),
+    Case("int16-weights-per-axis", FullyConnected(), [i16(XQ, 1), T(WQ, DType.INT16, per_axis(0.25, 0.5))],
+         [i16(WQ, 1)], error="int16 weights quantised per axis"),
+    Case("int16-weights-zero-point", FullyConnected(), [i16(XQ, 1), i16(WQ, 1, 2)], [i16(WQ, 1)], error="zero point"),
     Case("int16-zero-point", FullyConnected(), [i16(XQ, 1, 1), i8(WQ)], [i16(WQ, 1)],
          error="int16 input with zero point 1"),
     Case("batch-types", BatchMatMul(adj_y=True), [X, T(WQ)], [Y], error="element types float32 with int32"),

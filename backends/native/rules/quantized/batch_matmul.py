@@ -17,7 +17,7 @@ from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.gemm.dot_products import OFFSET
-from circlet.backends.native.gemm.operands import Filtered
+from circlet.backends.native.gemm.operands import Filtered, Put
 from circlet.backends.native.gemm.packing_bytes import add_up_rows, pack_bytes
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
@@ -29,6 +29,7 @@ from circlet.backends.native.rules.figures.figure import (
     figured,
     limits_of,
     looking_at,
+    offset,
     quantization,
     stored,
     within,
@@ -36,7 +37,7 @@ from circlet.backends.native.rules.figures.figure import (
 )
 from circlet.backends.native.rules.figures.multiplier import factor, rescaled
 from circlet.backends.native.rules.function import Made
-from circlet.backends.native.rules.preferences import INT8
+from circlet.backends.native.rules.preferences import INT8, LOOPS
 from circlet.backends.native.rules.quantized.fully_connected import (
     BYTES,
     constant,
@@ -44,6 +45,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     multiply_integers,
     placed,
     rows_of,
+    scaled,
     stage,
     start,
     unsigned,
@@ -55,8 +57,8 @@ from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_known, is_length, may_differ
-from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.matmul import BatchMatMul
+from circlet.runtime.ir.types import Activation, DType
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 
 Result: TypeAlias = "Callable[[Emitter, ir.Value], ir.Value]"
 """Makes a result of a sum."""
@@ -64,7 +66,7 @@ _MANY = 4
 """Products that are shared out as a whole, each to one thread; fewer are shared out inside. A choice, for 2 to 4
 threads."""
 _LONGEST = 1 << 15
-"""Products whose sum fits into 32 bits: 2 ** 15 times 255 times 128 is just below 2 ** 30."""
+"""Products whose sum fits into 32 bits: 2 ** 15 times 255 times 255 is just below 2 ** 31."""
 
 
 def _refuses(call: Call) -> str | None:
@@ -195,13 +197,13 @@ def batch_matmul_of_int16(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink
                 give(column, e.load(sums, DType.INT64, column))
 
 
-def _result_of_int16(call: Call, e: Emitter, value: ir.Value) -> ir.Value:
+def _result_of_int16(call: Call, e: Emitter, value: ir.Value, activation: Activation = Activation.NONE) -> ir.Value:
     """A sum, an i64, times the multiplier reduced to 16 bits, and stored."""
     b = e.builder
     multiplier, shift = reduced_multipliers(*_factor(call))
     half = (1 << int(shift)) >> 1
     scaled = b.ashr(b.add(b.mul(value, e.wide(int(multiplier))), e.wide(half)), e.wide(int(shift)))
-    return stored(e, b.trunc(scaled, I32), call.outputs[0])
+    return stored(e, b.trunc(scaled, I32), call.outputs[0], activation)
 
 
 def _factor(call: Call) -> tuple[int, int]:
@@ -235,3 +237,58 @@ def _kept(e: Emitter, value: Value, index: Index) -> list[ir.Value]:
     outer = value.shape[:-2]
     given = index[len(index) - len(outer):]
     return [e.number(0) if is_known(size, 1) else each for each, size in zip(given, outer, strict=True)]
+
+
+def _refuses_weights(call: Call) -> str | None:
+    """Refuses factors and results of several types, and weights with a scale for each row."""
+    found = {call.input(0).dtype, call.input(1).dtype, call.outputs[0].dtype}
+    if len(found) > 1:
+        return f"element types {', '.join(sorted(each.value for each in found))}"
+    return "weights quantised per axis" if quantization(call.input(1)).per_axis else None
+
+
+@nest(FullyConnected, all_of(only((DType.INT8, DType.INT16)), _refuses_weights), frozenset({0, 1, 2}), name=LOOPS)
+def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., k) and weights (n, k): (..., n). A loop over the rows, shared out; each result is summed up in a
+    register."""
+    x, weights = node.input(0), node.input(1)
+    rows, (columns, depth), b = prod(node.shape[:-1]), weights.shape, e.builder
+    kind = I32 if x.dtype is DType.INT8 else I64
+    if kind is I32 and depth > _LONGEST:
+        raise Unlowerable(f"{node.place}: {_too_long(depth)}")
+    total, put = Register(e, kind), _results(node, sinks[0])
+    with parallel_nest(e, (rows,), 2 * rows * columns * depth) as (row,), rolled(e, columns) as column:
+        first, other = (b.mul(each, e.number(depth)) for each in (row, column))
+
+        def add(k: ir.Value) -> None:
+            product = b.mul(offset(e, x.linear(e, b.add(first, k)), node.call.input(0)),
+                            offset(e, weights.linear(e, b.add(other, k)), node.call.input(1)))
+            total.set(b.add(total.get(), product if kind is I32 else b.sext(product, I64)))
+
+        total.set(ir.Constant(kind, 0))
+        fold(e, depth, add, size=x.dtype.numpy.itemsize)
+        value = b.sext(total.get(), I64) if kind is I32 else total.get()
+        put(e, row, column, _biased(node, e, value, column))
+
+
+def _biased(node: Node[FullyConnected], e: Emitter, value: ir.Value, column: ir.Value) -> ir.Value:
+    """A sum, an i64, and the bias, if there is one."""
+    bias = node.optional(2)
+    if bias is None:
+        return value
+    given = bias.linear(e, column)
+    return e.builder.add(value, given if given.type == I64 else e.builder.sext(given, I64))
+
+
+def _results(node: Node[FullyConnected], sink: Sink) -> Put:
+    """Takes sums and passes on results: of bytes scaled as doubles, of int16 by a quantised multiplier."""
+    if node.input(0).dtype is DType.INT8:
+        if not node.function.e.target.has_doubles:
+            raise Unlowerable(f"{node.place}: weights that the run makes, where there are no doubles")
+        return scaled(node, sink)
+
+    def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+        found = _result_of_int16(node.call, e, value, node.op.fused_activation_function)
+        sink(e, [*e.delinear(row, node.shape[:-1]), column], found)
+
+    return put

@@ -446,7 +446,9 @@ def scaled(node: Node[FullyConnected], sink: Sink) -> Put:
     """Takes the sums of a product and passes on its results; they are scaled as doubles, as the numpy backend does, or
     by integers that give the same where there are no instructions for doubles."""
     output = node.call.outputs[0]
-    scales = Made(node.call, lambda call: np.ascontiguousarray(np.broadcast_to(_scales(call), node.shape[-1:])))
+    is_one = is_length(node.shape[-1])
+    shape = (1,) if is_one else node.shape[-1:]
+    scales = Made(node.call, lambda call: np.ascontiguousarray(np.broadcast_to(_scales(call), shape)))
     bits = 8 * output.dtype.numpy.itemsize
     factors = None if node.function.e.target.has_doubles else Factors.of(node.function, scales.array, bits)
     if factors is not None:
@@ -454,7 +456,7 @@ def scaled(node: Node[FullyConnected], sink: Sink) -> Put:
     scale, found = scales.memory(node.function), figured(node, _of_result)
 
     def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-        factor = Lanes(e, e.load(scale, DType.FLOAT64, column))
+        factor = Lanes(e, e.load(scale, DType.FLOAT64, e.number(0) if is_one else column))
         zero, low, high = (Lanes(e, real_number(e, each, DOUBLE)) for each in found)
         result = round_half_away(Lanes(e, value).to_real(DOUBLE) * factor) + zero
         stored = e.builder.trunc(e.builder.fptosi(result.clamp(low, high).value, I32), register_type(output.dtype))
