@@ -180,6 +180,9 @@ class SubgraphTensors:
             raise InputError("Tensor data is null. Run allocate_tensors() first")
         if tensor.is_variable:
             return self._session.variable_tensor(self._index, index)
+        if index in self._results:
+            raise InputError(f"Tensor data is null. The shape of tensor {self.label(index)} follows from values: run "
+                             "invoke() first")
         raise InputError(f"Tensor data is null. Tensor {self.label(index)} is no input, output or "
                          "constant; experimental_preserve_all_tensors keeps what operators of entry points compute")
 

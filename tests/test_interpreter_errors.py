@@ -157,6 +157,16 @@ def test_refusals_where_litert_crashes_or_gives_garbage(method: str, arguments: 
         getattr(interpreter, method)(*arguments)
 
 
+def test_results_whose_shapes_follow_from_values_are_there_after_a_run() -> None:
+    interpreter = create(ours, "grow_concat")
+    interpreter.allocate_tensors()
+    grown = interpreter.get_output_details()[1]["index"]
+    with pytest.raises(circlet.InputError, match=rf"The shape of tensor {grown} .* follows from values: run invoke"):
+        interpreter.get_tensor(grown)
+    interpreter.invoke()
+    assert interpreter.get_tensor(grown).ndim == 1
+
+
 def test_only_inputs_are_resized() -> None:
     with pytest.raises(RuntimeError, match="is not an input; inputs are"):
         create(ours, "dense_batch").resize_tensor_input(6, [2, 4])
