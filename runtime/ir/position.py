@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from circlet.runtime.ir.bounds import certain_of
-from circlet.runtime.ir.length import Length, Scope, certain, is_late, larger, lowest
+from typing import cast
+
+from circlet.runtime.ir.bounds import certain_of, simple_quotient
+from circlet.runtime.ir.length import Length, Scope, certain, is_late, larger, lowest, made, may_differ
 from circlet.runtime.ir.terms import Terms, hangs_on_any, has_computed, reduced
 
 
@@ -61,6 +63,15 @@ def is_taken_to_reach(size: Length | int, least: int) -> bool:
         return False
     lacking: Length | int = larger(least - size, 0)
     return isinstance(lacking, Length) and _is_taken_for_none(lacking, True)
+
+
+def promised_quotient(number: Length | int, by: Length | int) -> int | None:
+    """What times `by` is a number, for all lengths, where the scope promises positions: `by` is taken not to be 0 then.
+    None where none is found."""
+    if not (isinstance(number, Length) and isinstance(by, Length) and by.scope.premises.promises):
+        return None
+    found = made(by.scope, by.scope.derive(simple_quotient, number.terms, by.terms))
+    return cast(int, found) if not may_differ(found * by, number) and is_taken_to_reach(by, 1) else None
 
 
 def is_left_to_turns(size: Length | int, least: int) -> bool:

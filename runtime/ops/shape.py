@@ -10,6 +10,7 @@ import numpy as np
 
 from circlet.runtime.ir.length import is_late, lowest, may_differ
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly
+from circlet.runtime.ir.position import promised_quotient
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import (
     agreed,
@@ -80,7 +81,9 @@ class Reshape(View):
         found, others = _without_common(shape, fixed)
         if any(is_late(size) and lowest(size) < 1 for size in found):
             found, others = [prod(shape)], [count]  # 0 of the run is 0 of both
-        return prod(found) // prod(others)
+        whole, by = prod(found), prod(others)
+        exact = promised_quotient(whole, by)
+        return whole // by if exact is None else exact
 
 
 def _without_common(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -14,7 +14,7 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
-from circlet.runtime.ops.elementwise import Add, Maximum, Mul, Sub
+from circlet.runtime.ops.elementwise import Add, FloorDiv, Maximum, Mul, Sub
 from circlet.runtime.ops.index import ScatterNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.quantize import Cast
@@ -277,3 +277,29 @@ def test_the_last_of_the_greatest_is_one(folder: object, compiled: list[str]) ->
     assert len(compiled) == 1
     both(4, 1, 0)
     both(6, 5, 2)
+
+
+def test_blocks_of_a_size_that_the_run_tells(folder: object, compiled: list[str]) -> None:
+    """An image (n, h, w) without what is left over is cut in blocks of k by k, as many images as there are; a run whose
+    image has no whole block is another frame's."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, k = g.builder.input("x", DType.FLOAT32, (-1, -1, -1)), g.builder.input("k", INTS, ())
+    counts = [g(FloorDiv(), g.length(x, axis), k, dtype=INTS) for axis in (1, 2)]
+    ends = [g(Mul(), each, k, dtype=INTS) for each in counts]
+    whole = g(StridedSlice(begin_mask=7, end_mask=1), x, g.ints(0, 0, 0), g(Pack(3), g.number(0), *ends, dtype=INTS),
+              g.ints(1, 1, 1))
+    blocks = g(Reshape(), whole, g(Pack(5), g.number(-1), counts[0], k, counts[1], k, dtype=INTS))
+    g.builder.output(g(Tanh(), g(ReduceMax(), blocks, g.ints(2, 4))))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+
+    def both(*given: int) -> None:
+        *shape, k = given
+        inputs = [floats(*shape), np.array(k, np.int32)]
+        check(native.invoke(0, inputs)[0], cpu.invoke(0, inputs)[0], 1e-5)
+
+    for case in ((2, 9, 8, 2), (1, 7, 12, 3), (5, 4, 4, 4), (3, 33, 70, 1), (2, 9, 8, 2)):
+        both(*case)
+    assert len(compiled) == 1
+    both(2, 9, 3, 4)
+    both(4, 6, 5, 2)
