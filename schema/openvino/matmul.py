@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import comparison, matmul, normalize, shape
+from circlet.runtime.ops import comparison, matmul, normalize, reduce, shape
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, layer
@@ -43,7 +43,7 @@ def matrix_product(g: Graph, a: Value, b: Value, transpose_a: bool = False, tran
 
 @layer("ScaledDotProductAttention", since=13)
 def attention(node: Node) -> Value:
-    """softmax(query @ key.T * scale + mask) @ value."""
+    """softmax(query @ key.T * scale + mask) @ value; a sink takes part in the softmax as a further key would."""
     g, dtype = node.graph, node[0].dtype
     wide = DType.FLOAT32 if dtype is DType.FLOAT16 else dtype
     query, key, value = (c.cast(g, node[k], wide) for k in range(3))
@@ -53,7 +53,19 @@ def attention(node: Node) -> Value:
         logits = c.select(g, mask, logits, c.like(float("-inf"), logits))
     elif mask is not None:
         logits = c.add(g, logits, c.cast(g, mask, wide))
-    return c.cast(g, matrix_product(g, g.apply(normalize.Softmax(beta=1.0), logits), value), dtype)
+    sink = node.get(5)
+    if sink is None:
+        weights = g.apply(normalize.Softmax(beta=1.0), logits)
+    else:
+        weights = _beside(g, logits, c.cast(g, sink, wide))
+    return c.cast(g, matrix_product(g, weights, value), dtype)
+
+
+def _beside(g: Graph, logits: Value, sink: Value) -> Value:
+    """The softmax of logits (..., s, t) and one more for each row, of which the others are left, (..., s, t)."""
+    most = c.maximum(g, g.apply(reduce.ReduceMax(keep_dims=True), logits, c.axes_of([-1])), sink)
+    powers = c.exp(g, c.subtract(g, logits, most))
+    return c.divide(g, powers, c.add(g, c.total(g, powers, [-1]), c.exp(g, c.subtract(g, sink, most))))
 
 
 def _factor(node: Node, query: Value) -> Value:

@@ -26,6 +26,7 @@ from tests.schema.openvino.models import (
     save,
 )
 
+NodeFactory = pytest.importorskip("openvino.utils.node_factory").NodeFactory
 opset1, opset2 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 2))
 X = draw(2, 3, 4)
 WHOLE = np.array([[7, -7, 7, -7], [5, 5, -3, 1], [1, 2, 3, 4]], i32)
@@ -100,6 +101,15 @@ REDUCTIONS = [
         x, const([1.0, 2, 3, 4]), const([0.0, 1, 0, 2]), 2, 1e-3), [draw(2, 4, 3, 3)]),
     Case("lrn", lambda x: op.lrn(x, const([1]), 1e-2, 0.75, 1.0, 3), [draw(1, 5, 2, 2)]),
 ]
+MASK = np.where(np.tri(3, 5, 1), 0.0, -np.inf).astype(f32)[None, None]
+
+
+def _attention(*inputs: ov.Node) -> ov.Node:
+    """Attention with a sink as its last input, which the package's own function does not take."""
+    factory = NodeFactory("opset13")
+    return factory.create("ScaledDotProductAttention", [each.output(0) for each in inputs], {"causal": False})
+
+
 PRODUCTS = [
     Case("matmul", lambda a, b: op.matmul(a, b, False, False), [X, draw(2, 4, 5)]),
     Case("matmul_transposed", lambda a, b: op.matmul(a, b, True, True), [X, draw(5, 3)]),
@@ -117,6 +127,8 @@ PRODUCTS = [
     Case("attention", op.scaled_dot_product_attention, [X, X, X]),
     Case("attention_causal", lambda q, k, v: op.scaled_dot_product_attention(q, k, v, causal=True),
          [X, draw(2, 5, 4), draw(2, 5, 4, seed=1)]),
+    Case("attention_sink", lambda q, k, v, sink: _attention(q, k, v, const(MASK), const(0.5), sink),
+         [draw(2, 2, 3, 4), draw(2, 2, 5, 4), draw(2, 2, 5, 4, seed=1), np.array([3, -90], f32).reshape(1, 2, 1, 1)]),
     Case("attention_half", op.scaled_dot_product_attention, [X.astype(np.float16)] * 3, tolerance=2e-3),
 ]
 
