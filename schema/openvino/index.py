@@ -19,7 +19,7 @@ _COMBINED = {"none": elements.Combine.REPLACE, "sum": elements.Combine.ADD, "pro
 
 def from_front(g: Graph, indices: Value, x: Value, axis: int) -> Value:
     """Indices into an axis with those that count from its end counted from its front."""
-    if indices.data is not None and indices.data.min(initial=0) >= 0:
+    if indices.dtype.numpy.kind == "u" or (indices.data is not None and indices.data.min(initial=0) >= 0):
         return indices
     size = x.shape[axis] if x.shape is not None else -1
     if size < 0:
@@ -28,8 +28,6 @@ def from_front(g: Graph, indices: Value, x: Value, axis: int) -> Value:
         length = c.like(size, indices)
         if indices.data is not None:
             return constant(np.where(indices.data < 0, indices.data + size, indices.data).astype(indices.data.dtype))
-    if indices.dtype.numpy.kind == "u":
-        return indices
     return c.select(g, c.less(g, indices, c.like(0, indices)), c.add(g, indices, length), indices)
 
 
@@ -48,6 +46,8 @@ def gather_8(node: Node) -> Value:
 
 def _gather(node: Node, indices: Value) -> Value:
     axis, batch = node.value(2, "axis"), node.integer("batch_dims", 0)
+    if indices.dtype is DType.UINT64:  # as converters write those of boxes that are selected
+        indices = c.cast(node.graph, indices, DType.INT64)
     if node[0].rank is not None:
         axis = node.axis(axis, node.rank(0))
     if not batch and node[0].data is not None and indices.data is not None and indices.data.size <= 64:

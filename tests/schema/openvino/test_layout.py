@@ -96,6 +96,8 @@ INDICES = [
     Case("gather", lambda x, i: op.gather(x, i, const(-1)), [X, ROWS]),
     Case("gather_1", lambda x, i: opset1.gather(x, i, const(1)), [X, abs(ROWS)]),
     Case("gather_7", lambda x, i: opset7.gather(x, i, const(2), 1), [X, abs(ROWS)]),
+    Case("gather_unsigned", lambda x, i: op.gather(x, op.convert(i, "u64"), const(-1)), [X, abs(ROWS)]),
+    Case("gather_unsigned_1", lambda x, i: opset1.gather(x, op.convert(i, "u64"), const(1)), [X, abs(ROWS)]),
     Case("gather_constant", lambda x: op.gather(x, const([-1, 0]), const(1)), [X]),
     Case("gather_batch", lambda x, i: op.gather(x, i, const(2), 1), [X, ROWS]),
     Case("gather_elements", lambda x, i: op.gather_elements(x, i, 1), [X, DRAWN.integers(0, 3, (2, 5, 4))]),
