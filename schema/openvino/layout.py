@@ -152,7 +152,9 @@ def _counted(g: Graph, start: int, stop: Value) -> Value:
 def pad_12(node: Node) -> Value:
     """As before; negative numbers cut elements off."""
     g, begin, end = node.graph, node[1], node[2]
-    if begin.data is None or end.data is None or min(0, *begin.data.tolist(), *end.data.tolist()) == 0:
+    if begin.data is None or end.data is None:
+        return _pad_told(node) if node.text("pad_mode") == "constant" else pad_1(node)
+    if min(0, *begin.data.tolist(), *end.data.tolist()) == 0:
         return pad_1(node)
     x, rank = node[0], node.rank(0)
     for axis, (before, after) in enumerate(zip(begin.data.tolist(), end.data.tolist(), strict=True)):
@@ -160,6 +162,16 @@ def pad_12(node: Node) -> Value:
             x = c.cut(g, x, rank, axis, max(-before, 0), max(-after, 0))
     amounts = [constant(np.maximum(each.data, 0)) for each in (begin, end) if each.data is not None]
     return pad_1(node.fed(x, *amounts, *node.inputs[3:]))
+
+
+def _pad_told(node: Node) -> Value:
+    """Input 0 surrounded by so much as only the run tells, then without what numbers below 0 cut off."""
+    g, sides = node.graph, [c.cast(node.graph, node[k], DType.INT64) for k in (1, 2)]
+    around = pad_1(node.fed(node[0], *(c.maximum(g, each, c.like(0, each)) for each in sides), *node.inputs[3:]))
+    begins, cuts = (c.maximum(g, c.subtract(g, c.like(0, each), each), c.like(0, each)) for each in sides)
+    sizes = c.shape_of(g, around)
+    return g.apply(layout.StridedSlice(), around, begins, c.subtract(g, sizes, cuts), c.fill(
+        g, c.shape_of(g, sizes), c.like(1, sizes)))
 
 
 @layer("Tile")

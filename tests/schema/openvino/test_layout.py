@@ -42,6 +42,11 @@ LAYOUT = [
     Case("pad_reflect", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "reflect"), [X]),
     Case("pad_symmetric", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "symmetric"), [X]),
     Case("pad_negative", lambda x: op.pad(x, const([0, -1, 2]), const([0, 0, -1]), "constant"), [X]),
+    *(Case(f"pad_told_{k}", lambda x, before, after: op.pad(x, before, after, "constant", const(7.0)),
+           [X, np.array(before, kind), np.array(after, kind)]) for k, (before, after, kind) in enumerate((
+               ([0, -1, 2], [0, 0, -1], i64), ([-1, 2, 0], [0, -2, 3], i32), ([1, 0, 2], [0, 1, 1], i64)))),
+    Case("pad_told_before", lambda x, before: op.pad(x, before, const([0, 1, -2]), "constant"),
+         [X, np.array([1, -1, 0], i64)]),
     Case("tile", lambda x: op.tile(x, const([2, 1, 1, 2])), [X]),
     Case("tile_last", lambda x: op.tile(x, const([2])), [X]),
     Case("reverse_sequence", lambda x: op.reverse_sequence(x, const(np.array([2, 3], i32)), 0, 1), [X]),
