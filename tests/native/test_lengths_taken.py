@@ -12,13 +12,15 @@ import pytest
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.comparison import Less
+from circlet.runtime.ops.comparison import Greater, Less
+from circlet.runtime.ops.controlflow import If
 from circlet.runtime.ops.elementwise import Add, FloorDiv, Maximum, Mul, Sub
 from circlet.runtime.ops.index import ScatterNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.quantize import Cast
-from circlet.runtime.ops.reduce import ReduceMax
+from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.segment import SegmentSum
 from circlet.runtime.ops.shape import Range, Reshape, ShapeOf
 from circlet.runtime.ops.sort import TopKV2
@@ -102,14 +104,31 @@ def sequences(*lengths: int) -> Sequence[np.ndarray]:
     return [floats(sum(lengths), 6), np.array(lengths, np.int32)]
 
 
+def places() -> Model:
+    """Where x (n,) is true, as detectors choose boxes, and one more; a number 0 without an axis if it is nowhere."""
+    b = ModelBuilder()
+    main, some, none = (Graph(b.subgraph(each)) for each in ("main", "some", "none"))
+    main_x, some_x, _ = (each.builder.input("x", DType.BOOL, (-1,)) for each in (main, some, none))
+    some.builder.output(some(Reshape(), some(Where(), some_x, dtype=I64), some.ints(-1), dtype=I64))
+    none.builder.output(none.builder.constant(np.int64(0)))
+    count = main(Sum(), main(Cast(), main_x, dtype=INTS), main.ints(0), dtype=INTS)
+    is_any = main(Greater(), count, main.number(0), dtype=DType.BOOL)
+    kinds = [Tensor(name, I64, (), has_rank=False) for name in ("places", "next")]
+    found = main.builder.op(If(some.builder.index, none.builder.index), is_any, main_x, outputs=kinds[:1])[0]
+    main.builder.output(found, *main.builder.op(Add(), found, main.builder.constant(np.int64(1)), outputs=kinds[1:]))
+    return b.build()
+
+
 CASES = {
+    "places": (places, [bools(*each) for each in ((9, 2), (100, 7), (5, 5), (64, 2), (2, 2))]),
     "packed": (packed, [sequences(*each) for each in ((4, 7), (3, 1, 9), (5, 5), (60, 2, 40), (4, 7))]),
     "masked": (masked, [padded(*each) for each in ((2, 7), (3, 40), (5, 6), (2, 100), (2, 7))]),
     "residual": (residual, [edges(*each) for each in ((7, 20, 7), (3, 9, 3), (40, 200, 40), (7, 20, 7), (2, 3, 2))]),
     "runs": (runs, [bools(*each) for each in ((9, 2), (100, 7), (5, 5), (64, 2), (2, 2))]),
 }
-OTHERS = {"packed": [sequences(1, 1)], "masked": [padded(1, 1)], "residual": [edges(5, 4, 1)], "runs": [bools(6, 7)]}
-"""For which the sizes are not equal, but one of them is 1."""
+OTHERS = {"packed": [sequences(1, 1)], "masked": [padded(1, 1)], "residual": [edges(5, 4, 1)], "runs": [bools(6, 7)],
+          "places": [bools(6, 7)]}
+"""For which the sizes are not equal, but one of them is 1, or which take another branch."""
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
-from circlet.runtime.ir.length import is_late, is_open, terms_of
+from circlet.runtime.ir.length import is_late, is_open, terms_of, value
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -56,6 +56,14 @@ def late_sizes(shapes: tuple[Shape, ...]) -> frozenset[Terms]:
 def values_of(shapes: tuple[Shape, ...]) -> Values:
     """What is known of the values of inputs."""
     return shapes.values if isinstance(shapes, Entry) else ()
+
+
+def closed(array: Array, lengths: Sequence[int], dtype: np.dtype[np.generic]) -> Array:
+    """A value at some lengths."""
+    numbers = [value(each, lengths) for each in array.flat]
+    found = np.array(numbers, np.int64).astype(dtype).reshape(array.shape)
+    found.setflags(write=False)
+    return found
 
 
 def known_inputs(subgraph: Subgraph, shapes: tuple[Shape, ...]) -> Mapping[int, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from operator import le
 from typing import TypeAlias
 
 from circlet.runtime.ir.faults import FAULTS
@@ -56,3 +57,17 @@ def joined(found: Sequence[Shapes], scope: Scope) -> Shapes:
                      for shapes in zip(*found, strict=True))
     except ValueError as error:
         raise Unknown from error
+
+
+def of_more_axes(found: Sequence[Shapes]) -> int | None:
+    """Which of several subgraphs gives results of more axes than all others, as where these give one number for a
+    vector of none; None where no one does.
+
+    Args:
+        found: the shapes of the results of each.
+    """
+    ranks = [tuple(map(len, each)) for each in found]
+    most = max(ranks, key=sum)
+    is_one = ranks.count(most) == 1 < len(ranks) and all(
+        len(each) == len(most) and all(map(le, each, most)) for each in ranks)
+    return ranks.index(most) if is_one else None

@@ -10,8 +10,6 @@ from itertools import chain
 from math import prod
 from typing import TypeAlias
 
-import numpy as np
-
 from circlet.runtime.errors import ExecutionError, LimitError, plural
 from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.length import Scope, computed_number, is_open, scope_of, value
@@ -24,6 +22,7 @@ from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
 from circlet.runtime.ops.operands import expect_storable
 from circlet.runtime.passes.analyses.entry import (
     Values,
+    closed,
     entry,
     invoked_with,
     is_few,
@@ -33,7 +32,7 @@ from circlet.runtime.passes.analyses.entry import (
     values_of,
 )
 from circlet.runtime.passes.analyses.growing import in_turns, settled
-from circlet.runtime.passes.analyses.joining import is_in_error, joined
+from circlet.runtime.passes.analyses.joining import is_in_error, joined, of_more_axes
 from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told, sized
 from circlet.runtime.records import dataclass
 
@@ -154,14 +153,6 @@ class General:
 def is_open_value(array: Array) -> bool:
     """Whether a value holds a length that is open."""
     return array.dtype.hasobject and is_open(array.flat)
-
-
-def closed(array: Array, lengths: Sequence[int], dtype: np.dtype[np.generic]) -> Array:
-    """A value at some lengths."""
-    numbers = [value(each, lengths) for each in array.flat]
-    found = np.array(numbers, np.int64).astype(dtype).reshape(array.shape)
-    found.setflags(write=False)
-    return found
 
 
 class Specializer:
@@ -350,10 +341,15 @@ class Specializer:
             return found
 
     def _only_branch(self, op: Branch, inputs: tuple[Shape, ...], scope: Scope | None) -> int | None:
-        """The branch, by number, that is the only one which can be computed for these inputs; None if there are more,
-        or none."""
+        """The branch, by number, that is the only one which can be computed for these inputs, or gives results of more
+        axes than others; None if there are more, or none."""
         left = [number for number, each in enumerate(op.branches()) if not self._fails(each, inputs, scope)]
-        return left[0] if len(left) == 1 < len(op.branches()) else None
+        if len(left) == 1 < len(op.branches()):
+            return left[0]
+        with suppress(Unknown):
+            return of_more_axes([self.callee(each, inputs, scope, takes_late=True).output_shapes
+                                 for each in op.branches()])
+        return None
 
     def _fails(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None) -> bool:
         """Whether a subgraph cannot be computed for any inputs of these shapes, for which an operator is in error."""
