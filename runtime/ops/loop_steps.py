@@ -291,11 +291,11 @@ class LoopBuffer(LoopZeros):
         return self.loop.body_subgraph_index, dict(zip(self.loop.invariants, inputs[first:], strict=False))
 
     def element(self, args: Operands) -> Shape | None:
-        if self.known(args) is None:
-            found, room = self.known(args, is_told=True), count(args[0], "scan output")
-            if found is not None and self.is_counted and not is_late(room) and room >= 1:
-                return found
-        return super().element(args)
+        found = self.known(args)
+        if found is None and self.is_counted:
+            told, room = self.known(args, is_told=True), count(args[0], "scan output")
+            found = told if told is not None and not is_late(room) and room >= 1 else None
+        return self.fallback if found is None else found
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         room = count(args[0], "scan output")
