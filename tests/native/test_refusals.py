@@ -32,7 +32,7 @@ from tests.exec import graphs as g
 
 Define: TypeAlias = Callable[[SubgraphBuilder], Sequence[Value]]
 
-FLOAT, INT8 = DType.FLOAT32, DType.INT8
+FLOAT, INT8, UINT8 = DType.FLOAT32, DType.INT8, DType.UINT8
 STEPS = Quantization((0.5,), (0,))
 
 
@@ -67,8 +67,8 @@ def double_tangent(s: SubgraphBuilder) -> Sequence[Value]:
 
 
 def live_weights(s: SubgraphBuilder) -> Sequence[Value]:
-    x, weights = (s.input(name, INT8, (2, 3), STEPS) for name in ("x", "weights"))
-    return s.op(FullyConnected(), x, weights, None, outputs=[Tensor("", INT8, (2, 2), quantization=STEPS)])
+    x, weights = (s.input(name, UINT8, (2, 3), STEPS) for name in ("x", "weights"))
+    return s.op(FullyConnected(), x, weights, None, outputs=[Tensor("", UINT8, (2, 2), quantization=STEPS)])
 
 
 @pytest.mark.parametrize(("define", "reason"), [
@@ -77,8 +77,9 @@ def live_weights(s: SubgraphBuilder) -> Sequence[Value]:
     (reverse_along_an_input, "input 1 is known only when it runs"),
     (double_tangent, "table, look up: input 0 is not quantised; "
                          "plain: element type float64 of input 0 (supported: float16, float32)"),
-    (live_weights, "int8, integer: input 1 is not constant; hybrid: element type int8 of input 0 "
-                   "(supported: float32); plain: input 0 is quantised"),
+    (live_weights, "int8: element type uint8 of input 0 (supported: int8); integer: input 1 is not constant; "
+                   "hybrid: element type uint8 of input 0 (supported: float32); plain: input 0 is quantised; "
+                   "loops: element type uint8 of input 0 (supported: int16, int8)"),
 ])
 def test_the_outline_says_why_the_host_is_called(define: Define, reason: str) -> None:
     b = ModelBuilder()
