@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.schema.openvino.models import Case, check, const, draw, f32, i32, i64, op
+from tests.schema.openvino.models import Case, check, const, draw, f32, i32, i64, op, ov
 
 opset1, opset3, opset5, opset7, opset15 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 3, 5, 7, 15))
 X = draw(2, 3, 4)
@@ -15,6 +15,12 @@ ROWS = np.array([[0, -1], [1, 0]], i64)
 PLACES = np.array([[0, 1], [1, 2]], i64)
 REGIONS = np.array([[0, 1, 9, 8], [3.3, 2.2, 4.1, 12.5], [-2, 5, 20, 6]], f32)
 DRAWN = np.random.default_rng(0)
+
+
+def of_axes(numbers: ov.Node) -> ov.Node:
+    """Numbers for three axes, so many also where dimensions are not known, which OpenVINO 2025.0 asks for."""
+    return op.reshape(numbers, const([3]), False)
+
 
 LAYOUT = [
     Case("transpose", lambda x: op.transpose(x, const([2, 0, 1])), [X]),
@@ -42,10 +48,10 @@ LAYOUT = [
     Case("pad_reflect", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "reflect"), [X]),
     Case("pad_symmetric", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "symmetric"), [X]),
     Case("pad_negative", lambda x: op.pad(x, const([0, -1, 2]), const([0, 0, -1]), "constant"), [X]),
-    *(Case(f"pad_told_{k}", lambda x, before, after: op.pad(x, before, after, "constant", const(7.0)),
+    *(Case(f"pad_told_{k}", lambda x, *sides: op.pad(x, *map(of_axes, sides), "constant", const(7.0)),
            [X, np.array(before, kind), np.array(after, kind)]) for k, (before, after, kind) in enumerate((
                ([0, -1, 2], [0, 0, -1], i64), ([-1, 2, 0], [0, -2, 3], i32), ([1, 0, 2], [0, 1, 1], i64)))),
-    Case("pad_told_before", lambda x, before: op.pad(x, before, const([0, 1, -2]), "constant"),
+    Case("pad_told_before", lambda x, before: op.pad(x, of_axes(before), const([0, 1, -2]), "constant"),
          [X, np.array([1, -1, 0], i64)]),
     Case("tile", lambda x: op.tile(x, const([2, 1, 1, 2])), [X]),
     Case("tile_last", lambda x: op.tile(x, const([2])), [X]),
