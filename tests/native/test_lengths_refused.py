@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.controlflow import If
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Gather
@@ -69,9 +68,9 @@ def test_shapes_that_were_refused_are_refused_at_once(number: int, folder: objec
     session = sessions(model(summed))[number]
     derived, extend = [], Specializer.extend
 
-    def counted(self: Specializer, *given: Any) -> Specialization:
-        derived.append(given)
-        return extend(self, *given)
+    def counted(self: Specializer, so_far: Specialization, values: Mapping[int, Array] | None = None) -> Specialization:
+        derived.append(so_far)
+        return extend(self, so_far, values)
 
     monkeypatch.setattr(Specializer, "extend", counted)
     messages = []
