@@ -210,6 +210,15 @@ def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list
     assert len(compiled) == 1
 
 
+def test_a_model_of_one_batch_that_says_any_is_one_function(folder: Path, compiled: list[str]) -> None:
+    session = circlet.Session(load(CASES["repeated"][0].replace("of = Gather(x, zero)", "of = Squeeze(x, none)"), 17),
+                              "native")
+    for _, length in SIZES:
+        inputs = given("", (1, length))
+        np.testing.assert_array_equal(session.run(inputs)["y"], repeated(inputs["x"], inputs["lengths"]))
+    assert len(compiled) == 1
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_lists(name: str) -> None:
     text, expected = CASES[name]

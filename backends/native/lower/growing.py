@@ -9,6 +9,8 @@ from circlet.backends.native.lower.general import objections
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import Shape
+from circlet.runtime.passes.analyses.specialize import Specialization
 
 
 def grows(executors: ExecutorMap, index: int, number: int) -> bool:
@@ -37,11 +39,23 @@ def _is_code(executors: ExecutorMap, index: int, number: int) -> bool:
     tensors = [subgraph.tensors[each] for each in subgraph.inputs]
     if not all(each.has_rank or each.shape for each in tensors):
         return False
-    shapes = tuple(tuple(TYPICAL if size < 0 else size for size in each.signature) for each in tensors)
+    for batch in (TYPICAL, 1):
+        spec = _derived(executors, index, number, tuple([_with_batch(each.signature, batch) for each in tensors]))
+        if spec is not None:
+            return next(objections(executors, spec, range(number, number + 1)), None) is None
+    return False
+
+
+def _with_batch(signature: Shape, batch: int) -> Shape:
+    """Lengths of a run, of which an open first one is that of the batch: some exporters leave it open in models for
+    one."""
+    return tuple([(TYPICAL if axis else batch) if size < 0 else size for axis, size in enumerate(signature)])
+
+
+def _derived(executors: ExecutorMap, index: int, number: int, shapes: tuple[Shape, ...]) -> Specialization | None:
+    """What is derived of a subgraph for inputs of these shapes and those like them, if an operator is reached."""
     try:
         general = executors.generalizer.at(index, shapes).general
     except (ExecutionError, LimitError):
-        return False
-    if general is None or number >= general.spec.stop:
-        return False
-    return next(objections(executors, general.spec, range(number, number + 1)), None) is None
+        return None
+    return general.spec if general is not None and number < general.spec.stop else None
