@@ -39,8 +39,9 @@ def _is_code(executors: ExecutorMap, index: int, number: int) -> bool:
     tensors = [subgraph.tensors[each] for each in subgraph.inputs]
     if not all(each.has_rank or each.shape for each in tensors):
         return False
-    for batch in (TYPICAL, 1):
-        spec = _derived(executors, index, number, tuple([_with_batch(each.signature, batch) for each in tensors]))
+    runs = [tuple([_with_batch(each.signature, batch) for each in tensors]) for batch in (TYPICAL, 1)]
+    for shapes in dict.fromkeys(runs):
+        spec = _derived(executors, index, number, shapes)
         if spec is not None:
             return next(objections(executors, spec, range(number, number + 1)), None) is None
     return False
