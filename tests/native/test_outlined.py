@@ -11,6 +11,7 @@ import pytest
 
 from circlet.backends.native.backend import Listing
 from circlet.backends.native.lower import subgraphs
+from circlet.backends.native.lower.function import FunctionLowering
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
@@ -20,7 +21,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import detection, elementwise, index, matmul, reduce, shape, unary
 from circlet.runtime.ops.controlflow import While
 from tests.exec import graphs as g
-from tests.exec.graphs import i32
+from tests.exec.graphs import Array, i32
 from tests.native.test_budget import X, compare, loop, session_of, straight
 
 
@@ -45,6 +46,13 @@ def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays whole
 
 
+@pytest.fixture
+def _unshared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No function is called for an operator like the one that it was written for."""
+    monkeypatch.setattr(FunctionLowering, "repeats", False)
+
+
+@pytest.mark.usefixtures("_unshared")
 def test_each_operator_with_a_result_in_memory_is_a_function() -> None:
     (listing,) = compare(straight(3), [X]).listings
     assert defined(listing).count("operator") > 9
@@ -61,8 +69,8 @@ def test_a_number_combined_of_an_array_is_of_a_function(op: reduce.Reduction) ->
     assert defined(listing).count("operator") == 2
 
 
-def test_an_array_and_a_number_are_of_a_function() -> None:
-    """The number of boxes is in a register behind it."""
+def selections() -> Model:
+    """Two, each with the number of boxes in a register behind it."""
     b = ModelBuilder()
     main = b.subgraph("main")
     boxes, scores = main.input("boxes", DType.FLOAT32, (6, 4)), main.input("scores", DType.FLOAT32, (6,))
@@ -71,9 +79,21 @@ def test_an_array_and_a_number_are_of_a_function() -> None:
         chosen, count = main.op(detection.NonMaxSuppressionV4(), boxes, given, *limits,
                                 outputs=[Tensor("chosen", DType.INT32, (3,)), Tensor("count", DType.INT32, ())])
         main.output(chosen, g.plus(main, count))
-    corners = np.arange(24, dtype=np.float32).reshape(6, 4) / 9
-    (listing,) = compare(b.build(), [corners, np.array([1, 5, 2, 4, 3, 6], np.float32)]).listings
+    return b.build()
+
+
+BOXES: Sequence[Array] = [np.arange(24, dtype=np.float32).reshape(6, 4) / 9, np.array([1, 5, 2, 4, 3, 6], np.float32)]
+
+
+@pytest.mark.usefixtures("_unshared")
+def test_an_array_and_a_number_are_of_a_function() -> None:
+    (listing,) = compare(selections(), BOXES).listings
     assert defined(listing).count("operator") == 3, "one for each selection, and one that negates"
+
+
+def test_an_array_and_a_number_are_of_a_function_for_both() -> None:
+    (listing,) = compare(selections(), BOXES).listings
+    assert defined(listing).count("operator") == 2, "one that selects, and one that negates"
 
 
 def test_loops_beside_each_other_are_functions() -> None:

@@ -49,6 +49,8 @@ class Value:
     """Writes all elements to memory, where that is faster in another order than that of the axes."""
     strided: Strided | None = None
     """Where the elements lie, if they do in another order."""
+    register: ir.Value | None = None
+    """What holds the one element; None where it lies in memory, or is computed as it is read."""
 
     @property
     def size(self) -> int:
@@ -159,7 +161,8 @@ def in_strides(shape: Shape, where: Strided, dtype: DType, fill: Callable[[Emitt
 def in_register(value: ir.Value, shape: Shape, dtype: DType, known: Array | None = None,
                 quantization: Quantization | None = None) -> Value:
     """A tensor of one element that is in a register."""
-    return Value(shape, dtype, lambda e, index: value, lambda e, position: value, None, known, quantization, flat=True)
+    return Value(shape, dtype, lambda e, index: value, lambda e, position: value, None, known, quantization, flat=True,
+                 register=value)
 
 
 def computed(shape: Shape, dtype: DType, element: Element, linear: Linear | None = None,

@@ -159,19 +159,21 @@ def _tensor(tensor: Tensor) -> Hashable:
 
 
 def _places(o: OperatorLowering) -> Hashable:
-    """Which tensors lie in the same memory."""
+    """Which tensors lie in the same memory, or are in the same register."""
     numbers: dict[ir.Value | None, int] = {None: -1}
-    places = [*(None if each is None else each.memory for each in o.inputs), *o.homes]
+    places = [*(None if each is None else each.memory or each.register for each in o.inputs), *o.homes]
     return tuple(numbers.setdefault(each, len(numbers)) for each in places)
 
 
 def _value(o: OperatorLowering, members: Sequence[_Member], tensor: int, value: Value) -> Hashable:
     """What is known of an input."""
     array = value.known
-    if value.quantization is not None or (array is None and value.memory is None):
+    if value.quantization is not None:
         raise _Own
     if array is None:
-        return value.shape, value.dtype
+        if value.memory is None and (value.register is None or isinstance(value.register, ir.Constant)):
+            raise _Own
+        return value.shape, value.dtype, value.memory is None
     if is_open_value(array):
         return value.shape, value.dtype, tuple(array.reshape(-1).tolist())
     if array.dtype.hasobject:

@@ -103,6 +103,7 @@ class Repeats:
             alike = likeness(o)
         if alike is None:
             return write(o)
+        o = o.with_homes() if o.is_apart else o
         top = self._function.top
         found = self._fitting(alike)
         if found is None and not is_said:
@@ -155,7 +156,7 @@ class Repeats:
             e.callers[each][e.label] = None
         if e.meter is not None:
             e.meter.again(found.called, found.cost, found.work)
-        return _in_homes(o)
+        return o.read_again(_in_homes(o))
 
     def _with_lengths(self, o: OperatorLowering, found: Written, given: Sequence[Terms]) -> Written | None:
         """The function of an operator with a context of an operator that has other open lengths; None where it is not
@@ -197,7 +198,7 @@ class Repeats:
         outlined = trace.outlined
         parts = _parts(o)
         is_own = all(each.place.subgraph == o.place.subgraph and each.place.operator in parts for each in trace.sites)
-        if outlined is None or not trace.is_alone or not is_own or not all(map(_is_same, results, _in_homes(o))):
+        if outlined is None or not trace.is_alone or not is_own or not all(map(_is_given, results, _in_homes(o))):
             return results
         read = {word: _origin(o, trace, value) for word, value in outlined.captured}
         own = {word for word, value in outlined.captured if read[word] is None and (
@@ -249,24 +250,24 @@ def _moved(found: Written, o: OperatorLowering) -> list[Site]:
 
 
 def _in_homes(o: OperatorLowering) -> Sequence[Value]:
-    """The results of an operator that gives nothing in a register."""
+    """The results of an operator, where its function leaves them."""
     tensors = o.spec.subgraph.tensors
     return [in_memory(home, shape, tensors[each].dtype)
             for each, shape, home in zip(o.operator.outputs, o.shapes, o.homes, strict=True)]
 
 
-def _is_same(one: Value, other: Value) -> bool:
-    """Whether two values are the same tensor in memory, and nothing else is known of them."""
-    return (one.memory is not None and one.memory is other.memory and one.shape == other.shape
-            and one.dtype is other.dtype and one.known is None and one.quantization is None)
+def _is_given(result: Value, home: Value) -> bool:
+    """Whether a result is what lies in its home, or a number that was read from there, and nothing else is known."""
+    return ((result.memory is home.memory or result.register is not None) and result.shape == home.shape
+            and result.dtype is home.dtype and result.known is None and result.quantization is None)
 
 
 def _origin(o: OperatorLowering, trace: Trace, value: ir.Value) -> Origin | None:
     """Where a value comes from that the function of an operator reads; None if it is no operand's, and nothing that
     follows from one."""
     for k, each in enumerate(o.inputs):
-        if each is not None and each.memory is value:
-            return partial(_memory, position=k)
+        if each is not None and (each.memory is value or each.register is value):
+            return partial(_given, position=k)
     for k, home in enumerate(o.homes):
         if home is value:
             return partial(_home, position=k)
@@ -286,12 +287,13 @@ def _derived(o: OperatorLowering, found: Derivation) -> Origin | None:
     return None
 
 
-def _memory(o: OperatorLowering, position: int) -> ir.Value:
-    """Where an input lies."""
+def _given(o: OperatorLowering, position: int) -> ir.Value:
+    """Where an input lies, or the register that holds it."""
     value = o.inputs[position]
     assert value is not None, "operators are alike in which inputs they have"
-    assert value.memory is not None, "and in which of them lie in memory"
-    return value.memory
+    found = value.memory or value.register
+    assert found is not None, "and in which of them lie in memory, and in registers"
+    return found
 
 
 def _home(o: OperatorLowering, position: int) -> ir.Value:

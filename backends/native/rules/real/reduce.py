@@ -215,7 +215,7 @@ def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> Non
         with traversal.reduced(e) as reduced:
             if isinstance(taken, RowVectors):
                 begin = traversal.position(e, {**kept, **reduced}, e.number(0))
-                row = taken.combined(e, fold.combine, fold.start, begin, Whole(e, traversal.length))
+                row = taken.combined(e, fold.combine, fold.start, begin, traversal.count(e))
                 whole.set(fold.combine(e, whole.get(), row))
             elif taken is not None or not is_real(fold.dtype) or certain(traversal.length, "<=", RUN):
                 _combine_row(e, traversal, fold, whole, {**kept, **reduced}, e.number(0), traversal.length, taken)

@@ -16,7 +16,7 @@ from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.row_vectors import RowVectors
-from circlet.runtime.ir.length import may_differ
+from circlet.runtime.ir.length import is_length, may_differ
 from circlet.runtime.ir.types import DType, Shape
 
 Taken: TypeAlias = "RowVectors | int | None"
@@ -56,6 +56,11 @@ class Traversal:
         """Whether all elements are of one row, which is combined."""
         return self.reduces_row and not self._kept and not self._reduced
 
+    def count(self, e: Emitter) -> Whole:
+        """Elements of a row. What there is but one of is written for any number, so that code of other shapes is the
+        same."""
+        return Whole(e, e.number(self.length) if self.gives_one and is_length(self.length) else self.length)
+
     def row_vectors(self, e: Emitter) -> RowVectors | None:
         """What combines a row by vectors; None where that is left to LLVM."""
         return RowVectors.of(e, self._x)
@@ -75,7 +80,9 @@ class Traversal:
                 with loops() as index:
                     turn(taken, dict(zip(self._kept, index, strict=True)))
 
-            if vectors is None:
+            if self.gives_one:
+                rows(vectors)
+            elif vectors is None:
                 by_length(e, self.length, rows)
             else:
                 vectors.by_length(e, Whole(e, self.length), rows)
@@ -105,7 +112,8 @@ class Traversal:
 
     def result_index(self, e: Emitter, kept: dict[int, ir.Value], position: ir.Value) -> Index:
         """The index of a result: `position` is where in the row it comes from, if the row is kept."""
-        row = e.delinear(e.number(0) if self.reduces_row else position, self._x.shape[self._first:])
+        shape = self._x.shape[self._first:]
+        row = [e.number(0)] * len(shape) if self.reduces_row else e.delinear(position, shape)
         return [each for axis, each in enumerate([*self._index(e, kept), *row]) if axis not in self._dropped]
 
     def _index(self, e: Emitter, outer: dict[int, ir.Value]) -> list[ir.Value]:
