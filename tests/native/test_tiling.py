@@ -21,9 +21,11 @@ from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.length import Scope
-from circlet.runtime.ir.types import Activation, DType
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Activation, DType, Padding, Quantization
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.matmul import FullyConnected
 from tests.native.against_cpu import Array, agree, values
@@ -91,18 +93,24 @@ def test_products_of_any_number_of_rows(columns: int, depth: int) -> None:
         check(_run_on(native, given), _run_on(cpu, given), 1e-4)
 
 
-def test_rows_that_are_left_share_tiles_with_those_that_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such tiles do not limit the results of products without limits, whatever these are."""
-    pieces: list[str] = []
+@pytest.fixture
+def pieces(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the functions that are compiled."""
+    found: list[str] = []
     monkeypatch.setenv(cache.VARIABLE, "")
     monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays whole
     compiled = llvm._object_code
 
     def noted(piece: Piece, machine: object) -> bytes:
-        pieces.append(piece.name)
+        found.append(piece.name)
         return compiled(piece, machine)
 
     monkeypatch.setattr(llvm, "_object_code", noted)
+    return found
+
+
+def test_rows_that_are_left_share_tiles_with_those_that_are_limited(pieces: list[str]) -> None:
+    """Such tiles do not limit the results of products without limits, whatever these are."""
     weights = values((20, 40), np.float32, 1)
     b = ModelBuilder()
     main = b.subgraph("main")
@@ -118,6 +126,27 @@ def test_rows_that_are_left_share_tiles_with_those_that_are_limited(monkeypatch:
         np.testing.assert_array_equal(limited, np.clip(free, 0, 6))
     tails = [each for each in pieces if each.endswith("_or_fewer")]
     assert len(tails) == len(set(tails)) == 1
+
+
+def test_rows_that_are_left_share_tiles_whatever_is_made_of_their_sums(pieces: list[str]) -> None:
+    """Convolutions of bytes whose tiles clamp results to other limits."""
+    made = Quantization((0.4,), (-3,))
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.INT8, (-1, 1, 1, 40), Quantization((0.02,), (5,)))
+    weights = np.random.default_rng(1).integers(-127, 128, (28, 1, 1, 40)).astype(np.int8)
+    for activation in (Activation.NONE, Activation.RELU, Activation.RELU_N1_TO_1):
+        right = main.constant(weights, quantization=Quantization((0.01,), (0,)))
+        (result,) = main.op(Conv2D(Padding.VALID, 1, 1, activation), x, right,
+                            outputs=[Tensor("", DType.INT8, (), has_rank=False, quantization=made)])
+        main.output(result)
+    native, cpu = (circlet.Session(b.build(), backend) for backend in ("native", "cpu"))
+    for rows in range(1, 40):
+        given = np.random.default_rng(rows).integers(-128, 128, (rows, 1, 1, 40)).astype(np.int8)
+        for one, other in zip(native.invoke(0, [given]), cpu.invoke(0, [given]), strict=True):
+            np.testing.assert_array_equal(one, other)
+    tails = [each for each in pieces if each.endswith("_or_fewer")]
+    assert len(tails) == 1
 
 
 @pytest.mark.parametrize("factor", [12, 16, 25, 49, 196, 3136])

@@ -15,13 +15,23 @@ WriteRow: TypeAlias = "Callable[[Sequence[ir.Value], ir.Value], None]"
 """Writes a row of sums, some vectors, at an address."""
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows in memory, `step` elements, an index, apart."""
+
+    memory: ir.Value
+    step: ir.Value
+
+
 @dataclass(frozen=True)
 class Finish:
     """How sums become results; the name is unique. `begin` loads what all rows need from the table at an address, and
-    gives what writes a row."""
+    gives what writes a row. `apart` makes the same results of rows of sums in memory, given the table, where they go,
+    and how many rows there are; it is there for the tiles of products alone."""
 
     name: str
     begin: Callable[[Emitter, ir.Value], WriteRow]
+    apart: Callable[[Emitter, Rows, ir.Value, Rows, ir.Value], None] | None = None
 
     def write_rows(self, e: Emitter, rows: Sequence[Sequence[ir.Value]], count: ir.Value | int, table: ir.Value,
                    out: ir.Value, step: ir.Value) -> None:

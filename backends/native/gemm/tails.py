@@ -9,6 +9,7 @@ from math import inf
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.gemm.finish import Rows
 from circlet.backends.native.gemm.microkernel import (
     Call,
     Microkernel,
@@ -18,6 +19,7 @@ from circlet.backends.native.gemm.microkernel import (
     internal_function,
 )
 from circlet.backends.native.gemm.operands import table
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.runtime.records import replace
 
 
@@ -39,7 +41,9 @@ def call_tiles(e: Emitter, tile: Tile, fewer: Sequence[int], call: Call) -> None
 
 
 def call_smallest(e: Emitter, tile: Tile, sizes: Sequence[int], call: Call) -> None:
-    """Calls the smallest of some tiles that has as many rows as there are.
+    """Calls the smallest of some tiles that has as many rows as there are. They leave sums on the stack where these are
+    to be finished, by a function of its own: tiles that finish would be for one product, and each takes as long to
+    compile as what finishes for all of them.
 
     Args:
         e: writes the code.
@@ -47,6 +51,19 @@ def call_smallest(e: Emitter, tile: Tile, sizes: Sequence[int], call: Call) -> N
         sizes: their rows, the largest first.
         call: with the number of rows, which is that of the largest at most.
     """
+    if tile.finish is None or tile.finish.apart is None:
+        _call_smallest(e, tile, sizes, call)
+        return
+    assert call.terms is not None
+    assert call.count is not None
+    sums = e.slot(tile.arithmetic.total, sizes[0] * tile.columns)
+    _call_smallest(e, replace(tile, finish=None), sizes,
+                   replace(call, out=sums, out_step=e.number(tile.columns * WORD), terms=None))
+    tile.finish.apart(e, Rows(sums, e.number(tile.columns)), call.terms, Rows(call.out, call.out_step), call.count)
+
+
+def _call_smallest(e: Emitter, tile: Tile, sizes: Sequence[int], call: Call) -> None:
+    """As `call_smallest`, where nothing is to be done apart."""
     general = replace(tile, has_taps=True, is_partial=tile.finish is None, adds=True, leaves_words=False)
     clamped = replace(general, clamps=True)
     if tile.arithmetic.is_real and _name(clamped, sizes) in e.module.globals:

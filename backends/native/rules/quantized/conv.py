@@ -14,6 +14,7 @@ from circlet.backends.arithmetic.fixed_point import convolution_multipliers, qua
 from circlet.backends.native.emit.emitter import I8, I32, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.finish import Rows
 from circlet.backends.native.gemm.grouped import ALONE, Group, each_group
 from circlet.backends.native.gemm.operands import Block, Collected, Filtered, Finished, Grid, Left, Result
 from circlet.backends.native.gemm.plan import Plan
@@ -36,7 +37,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     takes_integers,
     zero_point,
 )
-from circlet.backends.native.rules.quantized.requantize import Requantization, Rows
+from circlet.backends.native.rules.quantized.requantize import Requantization
 from circlet.backends.native.rules.refusals import constant_inputs, outputs_only
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Goal, Target

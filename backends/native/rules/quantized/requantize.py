@@ -12,7 +12,7 @@ from llvmlite import ir
 from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
-from circlet.backends.native.gemm.finish import Finish, WriteRow
+from circlet.backends.native.gemm.finish import Finish, Rows, WriteRow
 from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
 from circlet.backends.native.gemm.operands import words
 from circlet.backends.native.targets.constants import Uniform, shuffle_mask, splat
@@ -212,7 +212,10 @@ class Requantization:
 
             return write
 
-        return Finish(self._name(columns), begin)
+        def apart(e: Emitter, sums: Rows, table: ir.Value, out: Rows, rows: ir.Value) -> None:
+            self.call(e, lanes, columns, sums, table, out, rows)
+
+        return Finish(self._name(columns), begin, apart)
 
     def _vectors(self, e: Emitter, table: ir.Value, lanes: int, count: int) -> list[_Vector]:
         """What rescales so many vectors of channels, by `table` from its first one on."""
@@ -281,14 +284,6 @@ class Requantization:
             stored = self._narrowed(e, value)
             place = e.address(out.memory, I8, b.add(b.mul(row, out.step), column))
             b.store(_first(e, stored, count), place, align=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows in memory, `step` elements, an index, apart."""
-
-    memory: ir.Value
-    step: ir.Value
 
 
 class _Vector:
