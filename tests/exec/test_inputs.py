@@ -369,3 +369,13 @@ def test_two_names_of_one_input_are_both_wanted() -> None:
     for inputs in ({"a": f32(2)}, {"b": f32(2)}, {"a": f32(2), "c": f32(2)}):
         with pytest.raises(circlet.InputError, match="inputs: "):
             session.run(inputs)
+
+
+def test_outputs_that_are_one_tensor_keep_their_places() -> None:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x, y = main.input("x", DType.FLOAT32), main.input("y", DType.FLOAT32)
+    main.output(x, y, x, x)
+    builder.signature("main", main, {"x": x, "y": y}, {"a": x, "b": y, "c": x, "d": x, "e": y})
+    found = circlet.Session(builder.build()).run([f32(1), f32(2)])
+    assert list(found.items()) == [("a", 1), ("b", 2), ("e", 2), ("c", 1), ("d", 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 import numpy as np
@@ -289,7 +290,12 @@ def entry_of(model: Model, subgraph: int, signature: Signature | None) -> Entry:
 
 
 def _ordered(names: Mapping[str, int], indices: Sequence[int]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(names.items(), key=lambda each: indices.index(each[1])))
+    """The names in the order of the tensors; of those for one tensor each has the next of its places, if there is."""
+    places: dict[int, list[int]] = {}
+    for place, index in enumerate(indices):
+        places.setdefault(index, []).append(place)
+    found = [(own.pop(0) if len(own := places[index]) > 1 else own[0], name, index) for name, index in names.items()]
+    return tuple((name, index) for _, name, index in sorted(found, key=itemgetter(0)))
 
 
 def _complete(signature: Signature, inputs: Sequence[int], outputs: Sequence[int]) -> bool:
