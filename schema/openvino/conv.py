@@ -133,8 +133,8 @@ def _spread(node: Node, x: Value, filter: Value) -> Value:
     g, shape, rank = node.graph, filter.shape, node.rank(0)
     if shape is None or any(dim < 0 for dim in shape) or len(shape) != rank:
         raise node.error(f"expected a filter of the rank of the input {node.shape(0)}, found shape {shape}")
-    if not 3 <= rank <= 4:
-        raise node.refusal("a transposed convolution of volumes")
+    if not 3 <= rank <= 5:
+        raise node.error(f"expected input of rank 3 to 5, found {node.shape(0)}")
     if node.get(2) is not None and (min(node.shape(0)[2:]) < 0 or node[2].data is None):
         return _to_shape(node, x, filter, shape)
     axes, extra = _result_axes(node, shape[2:])
@@ -145,7 +145,7 @@ def _spread(node: Node, x: Value, filter: Value) -> Value:
                                                         in zip(extra, axes, strict=True)])
     for k, (axis, more) in enumerate(zip(axes, extra, strict=True)):
         if axis.before or axis.after > more:
-            full = c.cut(g, full, 4, k + 1, axis.before, max(axis.after - more, 0))
+            full = c.cut(g, full, 2 + len(axes), k + 1, axis.before, max(axis.after - more, 0))
     return c.channels_first(g, c.squeeze(g, full, [1]) if rank == 3 else full, rank)
 
 
@@ -159,13 +159,13 @@ def _to_shape(node: Node, x: Value, filter: Value, shape: Shape) -> Value:
             node.integers("output_padding", [0] * count)):
         raise node.refusal("a shape of the result, or of the input, that is not known before the model runs, with "
                            "auto_pad other than same_lower and valid, with dilation, or with output_padding")
-    *_, tall, wide = (1, *node.integers("strides", [1] * count))
+    strides = node.integers("strides", [1] * count)
     x, wanted = c.channels_last(g, x), c.cast(g, node[2], DType.INT64)
     if count == 1:
-        x, filter, wanted = (c.unsqueeze(g, x, [1]), c.unsqueeze(g, filter, [2]),
-                             c.concatenate(g, [c.integers([1]), wanted]))
+        x, filter, wanted, strides = (c.unsqueeze(g, x, [1]), c.unsqueeze(g, filter, [2]),
+                                      c.concatenate(g, [c.integers([1]), wanted]), (1, *strides))
     target = c.concatenate(g, [c.dimension(g, x, 0), wanted, c.integers([shape[1]])])
-    found = g.apply(conv.TransposeConv(padding, wide, tall), target, c.transpose(g, filter, (1, 2, 3, 0)), x)
+    found = _transposed(g, target, filter, x, padding, strides)
     return c.channels_first(g, c.squeeze(g, found, [1]) if count == 1 else found, rank)
 
 
@@ -194,20 +194,28 @@ def _dilated(g: Graph, filter: Value, axes: Sequence[Axis]) -> Value:
 
 
 def _full(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], extra: Sequence[int]) -> Value:
-    """The transposed convolution of an image (n, h, w, c) without padding, and longer by `extra`."""
+    """The transposed convolution of an image or volume, channels last, without padding, and longer by `extra`."""
     assert filter.shape is not None
     outputs = filter.shape[1]
     within = [min(more, axis.stride - 1) for more, axis in zip(extra, axes, strict=True)]
     if x.is_static and x.shape is not None:
         lengths = [(length - 1) * axis.stride + axis.span + more
-                   for length, axis, more in zip(x.shape[1:3], axes, within, strict=True)]
+                   for length, axis, more in zip(x.shape[1:-1], axes, within, strict=True)]
         shape = c.axes_of([x.shape[0], *lengths, outputs])
     else:
         factors = c.integers([1, *(axis.stride for axis in axes), 0])
         offsets = c.integers([0, *(axis.span - axis.stride + more for axis, more in zip(axes, within, strict=True)),
                               outputs])
         shape = c.add(g, c.multiply(g, c.shape_of(g, x), factors), offsets)
-    op = conv.TransposeConv(Padding.VALID, axes[1].stride, axes[0].stride)
-    result = g.apply(op, shape, c.transpose(g, filter, (1, 2, 3, 0)), x)
+    result = _transposed(g, shape, filter, x, Padding.VALID, [axis.stride for axis in axes])
     beyond = [Axis(-1, 1, after=more - most) for more, most in zip(extra, within, strict=True)]
     return padded(g, result, beyond)
+
+
+def _transposed(g: Graph, shape: Value, filter: Value, x: Value, padding: Padding, strides: Sequence[int]) -> Value:
+    """The transposed convolution to a shape, channels last, with a filter (c, o, spatial...)."""
+    if len(strides) == 3:
+        op: Op = conv.Conv3DTranspose(padding, strides[0], strides[2], strides[1])
+        return g.apply(op, c.cast(g, shape, DType.INT32), c.transpose(g, filter, (2, 3, 4, 1, 0)), x)
+    op = conv.TransposeConv(padding, strides[1], strides[0])
+    return g.apply(op, shape, c.transpose(g, filter, (1, 2, 3, 0)), x)

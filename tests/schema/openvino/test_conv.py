@@ -106,6 +106,12 @@ CONVOLUTIONS = [
     Case("transposed_groups", lambda x: op.group_convolution_backprop_data(
         x, const(draw(2, 2, 3, 3, 3)), [2, 2], pads_begin=ONE, pads_end=ONE, dilations=ONE), [draw(1, 4, 5, 5)],
          tolerance=SMALL),
+    Case("transposed_volume", spread((3, 4, 2, 3, 4), [2, 1, 3], pads_begin=[0, 1, 1], pads_end=[1, 0, 2],
+                                     output_padding=[1, 0, 2]), [draw(2, 3, 4, 5, 3)], tolerance=SMALL),
+    Case("transposed_volume_dilated", spread((3, 2, 2, 3, 2), [1, 2, 2], pads_begin=[1, 0, 1], dilations=[2, 1, 3]),
+         [draw(1, 3, 3, 4, 5)], tolerance=SMALL),
+    Case("transposed_volume_groups", lambda x: op.group_convolution_backprop_data(
+        x, const(draw(2, 2, 3, 2, 2, 2)), [2, 2, 1]), [draw(1, 4, 3, 2, 5)], tolerance=SMALL),
 ]
 DEFORMED = [
     *(Case(f"deformed_{masked}", lambda x, at, *mask: opset8.deformable_convolution(
