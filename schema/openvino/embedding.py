@@ -12,13 +12,14 @@ from circlet.schema.openvino.rules import Node, layer
 
 
 @layer("EmbeddingBagPackedSum", since=3)
-def embedding_bag_packed_sum(node: Node) -> Value:
-    """The sums of the rows of a table that each row of indices names, with weights if there are any."""
+@layer("EmbeddingBagPacked", since=15)
+def embedding_bag_packed(node: Node) -> Value:
+    """The sums or means of the rows of a table that each row of indices names, with weights if there are any."""
     g = node.graph
     rows = c.gather(g, node[0], node[1], 0)
     if node.get(2) is not None:
         rows = c.multiply(g, rows, c.trailing(g, node[2], node.rank(0) - 1))
-    return c.total(g, rows, (1,), keep=False)
+    return c.mean(g, rows, (1,), keep=False) if _is_mean(node) else c.total(g, rows, (1,), keep=False)
 
 
 @layer("EmbeddingSegmentsSum", since=3)
@@ -28,8 +29,9 @@ def embedding_segments_sum(node: Node) -> Value:
 
 
 @layer("EmbeddingBagOffsetsSum", since=3)
-def embedding_bag_offsets_sum(node: Node) -> Value:
-    """The sums of the rows that indices name, in bags that begin where input 2 says."""
+@layer("EmbeddingBagOffsets", since=15)
+def embedding_bag_offsets(node: Node) -> Value:
+    """The sums or means of the rows that indices name, in bags that begin where input 2 says."""
     g, begins = node.graph, node[2]
     steps = c.counted(g, c.cast(g, c.reshape(g, c.dimension(g, node[1], 0), []), begins.dtype))
     is_begun = g.apply(comparison.GreaterEqual(), c.unsqueeze(g, steps, [-1]), begins)
@@ -37,8 +39,13 @@ def embedding_bag_offsets_sum(node: Node) -> Value:
     return _summed(node, c.shift(g, begun, -1), c.dimension(g, begins, 0), 3)
 
 
+def _is_mean(node: Node) -> bool:
+    return node.choice("reduction", {"sum": False, "mean": True}, "sum")
+
+
 def _summed(node: Node, bags: Value, count: Value, default: int) -> Value:
-    """The sums of rows for bags, where the input `default` names the row for those without any, and weights follow."""
+    """The sums of rows for bags, or their means, where the input `default` names the row for those without any, and
+    weights follow."""
     g, table = node.graph, node[0]
     counts = c.cast(g, count, DType.INT64)
     places = c.unsqueeze(g, bags, [-1])
@@ -48,10 +55,16 @@ def _summed(node: Node, bags: Value, count: Value, default: int) -> Value:
     first = c.fill(g, c.concatenate(g, [counts, c.dims(g, table, 1, node.rank(0))]), c.like(0, table))
     add = elements.ScatterSlices(elements.Combine.ADD)
     sums = g.apply(add, first, places, rows)
-    if node.get(default) is None:
+    is_mean = _is_mean(node)
+    if node.get(default) is None and not is_mean:
         return sums
     met = g.apply(add, c.fill(g, counts, c.number(0, DType.INT32)), places,
                   c.fill(g, c.dimension(g, bags, 0), c.number(1, DType.INT32)))
+    if is_mean:
+        counted = c.cast(g, c.maximum(g, met, c.like(1, met)), sums.dtype)
+        sums = c.divide(g, sums, c.trailing(g, counted, node.rank(0) - 1))
+    if node.get(default) is None:
+        return sums
     is_empty = c.trailing(g, c.equal(g, met, c.like(0, met)), node.rank(0) - 1)
     chosen = c.reshape(g, node[default], [1])
     is_named = g.apply(comparison.GreaterEqual(), chosen, c.like(0, chosen))

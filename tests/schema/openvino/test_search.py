@@ -48,6 +48,11 @@ SCATTERS = [
         t, i, const(BAGS), *([const(np.array(1, i32)), *w] if w else [])),
            [draw(6, 3), np.array([0, 5, 5, 1, 2, 3], i32), *([draw(6)] if weighted else [])],
            dynamic=not weighted) for weighted in (False, True)),
+    *(Case(f"bags_{kind}_{len(more)}", lambda t, i, kind=kind, more=more: opset15.embedding_bag_offsets(
+        t, i, const(BAGS), *map(const, more), reduction=kind), [draw(6, 3), np.array([0, 5, 5, 1, 2, 3], i32)])
+      for kind in ("sum", "mean") for more in ([], [np.array(1, i32)])),
+    *(Case(f"packed_{kind}", lambda t, i, kind=kind: opset15.embedding_bag_packed(t, i, reduction=kind),
+           [draw(6, 3), np.array([[0, 5, 5], [1, 2, 3]], i32)]) for kind in ("sum", "mean")),
 ]
 NUMBERS = np.array([0, 0, 2, 2, 2, 5], i32)
 SEGMENTS = [
