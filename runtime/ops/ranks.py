@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.op import Op, ShapeError
 from circlet.runtime.ir.probe import Outline
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, Shape
 from circlet.runtime.ops import (
@@ -108,11 +108,19 @@ def _concatenated(op: Op, inputs: Sequence[Given]) -> Shape | None:
 
 
 def _sliced(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """The axes that no entry selects from are as they are."""
     assert isinstance(op, layout.StridedSlice)
-    shape = _shape(inputs[0])
+    shape, begin = map(_shape, inputs[:2])
     if shape is None:
         return None
-    return (-1,) * (len(shape) - bin(op.shrink_axis_mask).count("1") + bin(op.new_axis_mask).count("1"))
+    if begin is None or len(begin) != 1 or begin[0] < 0:
+        return (-1,) * (len(shape) - bin(op.shrink_axis_mask).count("1") + bin(op.new_axis_mask).count("1"))
+    try:
+        plan = op.plan(len(shape), begin[0])
+    except ShapeError:
+        return None
+    return tuple(1 if axis is None else shape[axis] if entry is None else -1
+                 for axis, entry in plan if axis is None or entry is None or not op.shrink_axis_mask >> entry & 1)
 
 
 def _found(op: Op, inputs: Sequence[Given]) -> Shape | None:

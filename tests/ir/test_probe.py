@@ -57,6 +57,11 @@ def vector(*values: int) -> Outline:
     (detection.SelectBoxes(), [outline(1, 9, 4), outline(1, 80, 9)], (-1, 3)),
     (detection.SelectBoxes(), [outline(rank=False), outline(1, 80, 9)], None),
     (sort.UniqueSlices(1), [outline(-1, -1, 4)], (-1, -1, 4)),
+    (layout.StridedSlice(), [outline(-1, 5, 4), *[Outline(DType.INT32, (1,))] * 3], (-1, 5, 4)),
+    (layout.StridedSlice(shrink_axis_mask=1, new_axis_mask=2), [outline(-1, 5, 4), *[Outline(DType.INT32, (3,))] * 3],
+     (1, -1, 4)),
+    (layout.StridedSlice(ellipsis_mask=1), [outline(7, -1, 4), *[Outline(DType.INT32, (2,))] * 3], (7, -1, -1)),
+    (layout.StridedSlice(), [outline(-1, 5), *[Outline(DType.INT32, (-1,))] * 3], (-1, -1)),
     (spatial.SpaceToDepth(35), [outline(1, 70, -1, 2)], (1, 2, -1, 2450)),
 ])
 def test_results(op: Op, given: list[Outline], expected: Shape | None) -> None:

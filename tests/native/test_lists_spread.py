@@ -115,6 +115,11 @@ def repeated(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return found
 
 
+def paired(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The sum of each two rows, of which turns say where they begin."""
+    return np.stack([x[0, k:k + 2].sum(0) for k in range(0, x.shape[1] - 1, 2)])[None]
+
+
 def summed(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Parts of lengths that are given, one behind another, then the sum of each."""
     found = np.split(np.tanh(x[0]), np.cumsum(lengths)[:-1])
@@ -169,6 +174,16 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
             wanted = Where(same, unit, size) wide = Expand(row, wanted) flat = Constant<value = int64[2] {-1, 2}>()
             rows = Reshape(wide, flat) longer = SequenceInsert(items, rows) }>
         rows_of = ConcatFromSequence<axis = 0>(all) y = Unsqueeze(rows_of, none) }""", repeated),
+    "paired": (HEAD + """list = SequenceEmpty() of = Gather(x, zero)
+        last, all = Loop(steps, yes, zero, list)<body = body (int64 i, bool c, int64 at, seq(float) items)
+            => (bool more, int64 start, seq(float) longer) { more = Identity(yes) next = Add(i, one)
+            two = Add(one, one) rest = Mod(i, two) odd = Equal(rest, one)
+            start, longer = If(odd)<then_branch = then () => (int64 end, seq(float) with) { end = Identity(next)
+                    from = Reshape(at, ones) to = Reshape(next, ones) part = Slice(of, from, to, none)
+                    sum = ReduceSum<keepdims = 0>(part, none) with = SequenceInsert(items, sum) },
+                else_branch = else () => (int64 same, seq(float) still) { same = Identity(at)
+                    still = Identity(items) }> }>
+        z = ConcatFromSequence<axis = 0, new_axis = 1>(all) y = Unsqueeze(z, none) }""", paired),
     "summed": (HEAD + """many = Shape(lengths) often = Gather(many, zero) list = SequenceEmpty() other = SequenceEmpty()
         of = Gather(x, zero) last, parts, all = Loop(often, yes, zero, list, other)<body = body
             (int64 i, bool c, int64 at, seq(float) items, seq(float) sums)
