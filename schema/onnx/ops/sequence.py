@@ -165,9 +165,11 @@ def concat_from_sequence(node: Node) -> Value:
 
 
 def _moved(node: Node, slices: Slices, op: sequence.SequenceConcat) -> Value | None:
-    """What slices are of, joined along an axis, which may be another one where they lack it; None where the others are
-    to be joined along an axis that they have."""
+    """What slices are of, joined along an axis, which may be another one where they lack it; None where those that have
+    it are to be joined along another one."""
     rank = slices.data.rank or 0
+    if rank > 1 and not slices.keeps_axis and not op.new_axis:
+        return _chained(node, slices, normalize_axis(op.axis, rank - 1))
     axis = normalize_axis(op.axis, rank)
     if slices.keeps_axis == op.new_axis or (slices.keeps_axis and axis != slices.axis):
         return None
@@ -175,6 +177,17 @@ def _moved(node: Node, slices: Slices, op: sequence.SequenceConcat) -> Value | N
     axes.insert(axis, slices.axis)
     data = node.graph.capture(slices.data)
     return node.copy(data) if axis == slices.axis else c.transpose(node.graph, data, axes)
+
+
+def _chained(node: Node, slices: Slices, axis: int) -> Value:
+    """Slices that lack the axis that they were cut along, one behind another along one that they have."""
+    graph, rank = node.graph, slices.data.rank or 0
+    axes = [each for each in range(rank) if each != slices.axis]
+    axes.insert(axis, slices.axis)
+    turned = c.transpose(graph, graph.capture(slices.data), axes)
+    length = c.multiply(graph, c.dimension(graph, turned, axis), c.dimension(graph, turned, axis + 1))
+    sizes = [c.dims(graph, turned, 0, axis), length, c.dims(graph, turned, axis + 2, rank)]
+    return c.reshape_to(graph, turned, c.concatenate(graph, sizes))
 
 
 def _joined(graph: Graph, values: Sequence[Value], op: sequence.SequenceConcat) -> Value:

@@ -64,10 +64,11 @@ ERASED = """g (float[n, 2] x, float[m, 2] z) => (float[k, 2] y, float[j, 2] w, b
 HELD = """g (float[n, 2] x) => (float[n, 2] y) {
     some = Optional(x) held = OptionalGetElement(some) y = Neg(held) }"""
 """What an optional has."""
-CUT = """g (float[n, 2, m] x) => (float[n, 2, m] y, float[2, m, n] w, float[n, 2, m] z) {
+CUT = """g (float[n, 2, m] x) => (float[n, 2, m] y, float[2, m, n] w, float[n, 2, m] z, float[2, k] u, float[l, 2] v) {
     kept = SplitToSequence<axis = 0>(x) y = ConcatFromSequence<axis = -3>(kept)
     rows = SplitToSequence<axis = 0, keepdims = 0>(x) w = ConcatFromSequence<axis = -1, new_axis = 1>(rows)
-    again = SplitToSequence<axis = -1, keepdims = 0>(x) z = ConcatFromSequence<axis = 2, new_axis = 1>(again) }"""
+    again = SplitToSequence<axis = -1, keepdims = 0>(x) z = ConcatFromSequence<axis = 2, new_axis = 1>(again)
+    u = ConcatFromSequence<axis = -1>(rows) v = ConcatFromSequence<axis = 0>(again) }"""
 """Tensors that are cut and joined again."""
 UNUSED = """g (float[n, 2] x, int64 m) => (float[n, 2] y) {
     yes = Constant<value = bool {1}>()
