@@ -50,7 +50,7 @@ class Value:
     strided: Strided | None = None
     """Where the elements lie, if they do in another order."""
     register: ir.Value | None = None
-    """What holds the one element; None where it lies in memory, or is computed as it is read."""
+    """What holds the one element; None where it lies in memory, is computed as it is read, or is part of the code."""
 
     @property
     def size(self) -> int:
@@ -61,6 +61,11 @@ class Value:
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self.size * self.dtype.numpy.itemsize
+
+    @property
+    def holder(self) -> ir.Value | None:
+        """Where it lies, or the register that holds it."""
+        return self.register if self.memory is None else self.memory
 
     @property
     def place(self) -> Strided | None:
@@ -162,7 +167,7 @@ def in_register(value: ir.Value, shape: Shape, dtype: DType, known: Array | None
                 quantization: Quantization | None = None) -> Value:
     """A tensor of one element that is in a register."""
     return Value(shape, dtype, lambda e, index: value, lambda e, position: value, None, known, quantization, flat=True,
-                 register=value)
+                 register=None if isinstance(value, ir.Constant) else value)
 
 
 def computed(shape: Shape, dtype: DType, element: Element, linear: Linear | None = None,

@@ -161,7 +161,7 @@ def _tensor(tensor: Tensor) -> Hashable:
 def _places(o: OperatorLowering) -> Hashable:
     """Which tensors lie in the same memory, or are in the same register."""
     numbers: dict[ir.Value | None, int] = {None: -1}
-    places = [*(None if each is None else each.memory or each.register for each in o.inputs), *o.homes]
+    places = [*(None if each is None else each.holder for each in o.inputs), *o.homes]
     return tuple(numbers.setdefault(each, len(numbers)) for each in places)
 
 
@@ -171,7 +171,7 @@ def _value(o: OperatorLowering, members: Sequence[_Member], tensor: int, value: 
     if value.quantization is not None:
         raise _Own
     if array is None:
-        if value.memory is None and (value.register is None or isinstance(value.register, ir.Constant)):
+        if value.holder is None:
             raise _Own
         return value.shape, value.dtype, value.memory is None
     if is_open_value(array):

@@ -258,15 +258,16 @@ def _in_homes(o: OperatorLowering) -> Sequence[Value]:
 
 def _is_given(result: Value, home: Value) -> bool:
     """Whether a result is what lies in its home, or a number that was read from there, and nothing else is known."""
-    return ((result.memory is home.memory or result.register is not None) and result.shape == home.shape
-            and result.dtype is home.dtype and result.known is None and result.quantization is None)
+    lies = result.memory is not None and result.memory is home.memory
+    return ((lies or result.register is not None) and result.shape == home.shape and result.dtype is home.dtype
+            and result.known is None and result.quantization is None)
 
 
 def _origin(o: OperatorLowering, trace: Trace, value: ir.Value) -> Origin | None:
     """Where a value comes from that the function of an operator reads; None if it is no operand's, and nothing that
     follows from one."""
     for k, each in enumerate(o.inputs):
-        if each is not None and (each.memory is value or each.register is value):
+        if each is not None and each.holder is value:
             return partial(_given, position=k)
     for k, home in enumerate(o.homes):
         if home is value:
@@ -291,9 +292,8 @@ def _given(o: OperatorLowering, position: int) -> ir.Value:
     """Where an input lies, or the register that holds it."""
     value = o.inputs[position]
     assert value is not None, "operators are alike in which inputs they have"
-    found = value.memory or value.register
-    assert found is not None, "and in which of them lie in memory, and in registers"
-    return found
+    assert value.holder is not None, "and in which of them lie in memory, and in registers"
+    return value.holder
 
 
 def _home(o: OperatorLowering, position: int) -> ir.Value:
