@@ -2,7 +2,8 @@
 
 A sequence is an object of Python, which no code has. As a tensor its elements lie one behind another: along a new axis
 where something stacks them, so that they have one shape; else along the axis on which they were cut, or are joined.
-Where pieces of a tensor are read by position, the tensor of where they end goes along.
+Where pieces of a tensor are read by position, the tensor of where they end goes along; where elements that are joined
+are counted, their number does.
 
 A sequence is followed from where it is made through all subgraphs that it goes to. It stays as it is where something
 else is done with it, or a subgraph that it goes to is invoked from several places.
@@ -15,10 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
+
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import Branch, CallSubgraph, If, Invoke, PreTestedLoop
+from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Concatenation, Pack
 from circlet.runtime.ops.lists import ListAppend, ListBegin, ListEmpty, ListEnds, ListPart
 from circlet.runtime.ops.loop_steps import LoopLength, LoopZeros
@@ -71,6 +75,13 @@ class _Web:
     """Whether another tensor says where its elements end."""
     is_cut: bool = False
     """Whether it is a tensor that was cut."""
+    is_counted: bool = False
+    """Whether another tensor says how many elements there are, which nothing else tells."""
+
+    def crosses(self, model: Model, index: int) -> bool:
+        """Whether a subgraph takes or gives it."""
+        graph = model.subgraphs[index]
+        return any((index, each) in self.places for each in (*graph.inputs, *graph.outputs))
 
 
 def _webs(model: Model) -> list[_Web]:
@@ -144,7 +155,10 @@ def _laid_out(model: Model, web: _Web) -> bool:
     (axis, web.stacked), = joins or {(0, is_one)}
     most = len(element.signature) + web.stacked
     web.axis, web.element = axis + most if axis < 0 else axis, element
-    return 0 <= web.axis < most and (web.stacked or (bool(joins) and kinds.isdisjoint({SequenceAt, SequenceLength})))
+    web.is_counted = not web.stacked and SequenceLength in kinds
+    if web.is_counted and not all(web.crosses(model, index) for index, _ in inserts):
+        return False  # counting there is an operator, and those of a subgraph that stays keep their places
+    return 0 <= web.axis < most and (web.stacked or (bool(joins) and SequenceAt not in kinds))
 
 
 _KNOWN = {SequenceAt, SequenceConcat, SequenceConstruct, SequenceInsert, SequenceLength, SequenceSplit}
@@ -185,13 +199,9 @@ class _Spreading:
         self.webs = {place: web for web in webs for place in web.places}
         """By what has them."""
         touched = sorted({index for index, _ in self.webs})
-        crossed = [index for index in touched if any(
-            (index, each) in self.webs for each in (*model.subgraphs[index].inputs, *model.subgraphs[index].outputs))]
+        crossed = [index for index in touched if any(each.crosses(model, index) for each in webs)]
         self.numbers = {index: len(model.subgraphs) + k for k, index in enumerate(crossed)}
         """The numbers of the new subgraphs, by those of the old ones."""
-        self.bodies = {each.op.body_subgraph_index for graph in model.subgraphs for each in graph.operators
-                       if isinstance(each.op, PreTestedLoop)}
-        """The subgraphs that are turns of loops."""
         self.changed = {self.numbers.get(each, each): each for each in touched}
         """The numbers of subgraphs that change, with those of what they are made of."""
 
@@ -206,10 +216,10 @@ class _Spreading:
         """The inputs of a subgraph as it was."""
         return self._model.subgraphs[index].inputs
 
-    def with_ends(self, index: int) -> list[int]:
-        """The inputs of a subgraph, by position, with which the ends of their elements go."""
-        return [position for position, tensor in enumerate(self._model.subgraphs[index].inputs)
-                if (index, tensor) in self.webs and self.webs[index, tensor].has_ends]
+    def accompanied(self, index: int, tensors: Sequence[int]) -> list[int]:
+        """The tensors of a subgraph, by position, with which goes where their elements end, or how many there are."""
+        webs = (self.webs.get((index, each)) for each in tensors)
+        return [position for position, web in enumerate(webs) if web is not None and (web.has_ends or web.is_counted)]
 
 
 class _Graph:
@@ -228,32 +238,66 @@ class _Graph:
         """The tensors that sequences become where they do not have their places, such as what is cut."""
         self._ends: dict[int, int] = {}
         """Where elements end, by sequence."""
+        self._counts: dict[int, tuple[int, int]] = {}
+        """How many elements there are, by sequence: as many as a tensor says, or none if that is ABSENT, and more."""
+        self._behind: list[int] = []
+        """The inputs that there were not."""
+        self._first: list[Operator] = []
+        """What is computed of these before all else."""
 
     def changed(self) -> Subgraph:
         """The subgraph with tensors for sequences."""
-        inputs = [*self._graph.inputs]
-        for position in self._spreading.with_ends(self._index):
-            tensor = self._graph.inputs[position]
-            self._ends[tensor] = self._added(tensor)
-            inputs.append(self._ends[tensor])
+        self._behind += map(self._companion, self._accompanied(self._graph.inputs))
         for each in self._graph.operators:
             self._operators.append(self._operator(each))
-        outputs = [*map(self._taken, self._graph.outputs)]
-        if self._is_turn:
-            outputs += inputs[len(self._graph.inputs):]
         is_alike = self._is_new and len(self._operators) == len(self._graph.operators)
+        outputs = [*map(self._taken, self._graph.outputs), *self._companions(self._graph.outputs)]
         own = self._index if is_alike and self._graph.origin is None else self._graph.origin
-        return replace(self._graph, tensors=tuple(self._tensors), operators=tuple(self._operators),
-                       inputs=tuple(inputs), outputs=tuple(outputs), origin=own)
+        return replace(self._graph, tensors=tuple(self._tensors), operators=(*self._first, *self._operators),
+                       inputs=(*self._graph.inputs, *self._behind), outputs=tuple(outputs), origin=own,
+                       added=self._graph.added + len(self._first))
 
-    @property
-    def _is_turn(self) -> bool:
-        """Whether it is the body of a loop, which gives all that it takes."""
-        return self._index in self._spreading.bodies
+    def _accompanied(self, tensors: Sequence[int]) -> list[int]:
+        """The sequences among tensors with which another tensor goes."""
+        return [tensors[each] for each in self._spreading.accompanied(self._index, tensors)]
 
-    def _added(self, tensor: int) -> int:
-        """A new tensor for where elements of a sequence end."""
-        self._tensors.append(Tensor(f"{self._tensors[tensor].name}_ends", DType.INT64, (1,), (-1,)))
+    def _companion(self, tensor: int) -> int:
+        """A new tensor for where elements of a sequence end, or how many there are."""
+        name = self._graph.tensors[tensor].name
+        if self._webs[tensor].has_ends:
+            self._ends[tensor] = found = self._added(Tensor(f"{name}_ends", DType.INT64, (1,), (-1,)))
+        else:
+            found = self._added(Tensor(f"{name}_count", DType.INT64, ()))
+            self._counts[tensor] = found, 0
+        return found
+
+    def _companions(self, tensors: Sequence[int]) -> list[int]:
+        """Where elements of those sequences end, or how many there are, of which that is asked."""
+        return [self._ends[each] if each in self._ends else self._count(each) for each in self._accompanied(tensors)]
+
+    def _count(self, tensor: int) -> int:
+        """How many elements a sequence has, a scalar."""
+        op, inputs = self._counting(tensor)
+        if isinstance(op, Alias):
+            return inputs[0]
+        found = self._added(Tensor(f"{self._graph.tensors[tensor].name}_count", DType.INT64, ()))
+        (self._first if inputs[0] in self._behind else self._operators).append(Operator(op, inputs, (found,)))
+        self._counts[tensor] = found, 0
+        return found
+
+    def _counting(self, tensor: int) -> tuple[Alias | Add, tuple[int, ...]]:
+        """What says how many elements a sequence has: an operator and its inputs."""
+        base, more = self._counts[tensor]
+        if base != ABSENT and not more:
+            return Alias(), (base,)
+        data = np.array(more, np.int64)
+        data.setflags(write=False)
+        number = self._added(Tensor(f"{self._graph.tensors[tensor].name}_more", DType.INT64, (), data=data))
+        return (Alias(), (number,)) if base == ABSENT else (Add(), (base, number))
+
+    def _added(self, tensor: Tensor) -> int:
+        """The number of a new tensor."""
+        self._tensors.append(tensor)
         return len(self._tensors) - 1
 
     def _taken(self, tensor: int) -> int:
@@ -276,6 +320,7 @@ class _Graph:
         """What takes the place of an operator that makes or reads a sequence."""
         op, inputs, outputs = operator.op, tuple(map(self._taken, operator.inputs)), operator.outputs
         ends = next((self._ends[each] for each in operator.inputs if each in self._ends), None)
+        self._counted(operator)
         if isinstance(op, SequenceSplit):
             self._data[outputs[0]] = inputs[0]
             if web.stacked:
@@ -297,10 +342,27 @@ class _Graph:
             return replace(operator, op=ListPart(web.axis, web.stacked),
                            inputs=inputs if ends is None else (*inputs, ends))
         if isinstance(op, SequenceLength):
-            return replace(operator, op=LoopLength(web.axis if ends is None else 0, dtype=DType.INT64),
-                           inputs=inputs if ends is None else (ends,))
+            return self._length(operator, web)
         assert isinstance(op, SequenceConcat), f"{op.title} reads no sequence"
         return replace(operator, op=Alias(), inputs=inputs)
+
+    def _counted(self, operator: Operator) -> None:
+        """Says how many elements the result of an operator that makes or hands on a sequence has."""
+        if isinstance(operator.op, SequenceConstruct):
+            self._counts[operator.outputs[0]] = ABSENT, len(operator.inputs)
+        elif operator.inputs[0] in self._counts:
+            base, more = self._counts[operator.inputs[0]]
+            self._counts[operator.outputs[0]] = base, more + isinstance(operator.op, SequenceInsert)
+
+    def _length(self, operator: Operator, web: _Web) -> Operator:
+        """What takes the place of an operator that counts the elements of a sequence."""
+        tensor, = operator.inputs
+        if web.is_counted:
+            op, inputs = self._counting(tensor)
+            return replace(operator, op=op, inputs=inputs)
+        if web.has_ends:
+            return replace(operator, op=LoopLength(0, dtype=DType.INT64), inputs=(self._ends[tensor],))
+        return replace(operator, op=LoopLength(web.axis, dtype=DType.INT64), inputs=(self._taken(tensor),))
 
     def _begun(self, position: int, inputs: Sequence[int], body: int) -> int:
         """A sequence that a loop begins with, of which more is known where it is empty."""
@@ -321,19 +383,11 @@ class _Graph:
 
     def _invoking(self, operator: Operator) -> Operator:
         """An operator that invokes subgraphs with tensors for sequences."""
-        op, numbers = operator.op, self._spreading.numbers
-        first = int(isinstance(op, Branch))
-        behind = [self._ends[operator.inputs[first + position]]
-                  for position in self._spreading.with_ends(op.callees()[-1])]
-        inputs, outputs, changed = [*map(self._taken, operator.inputs), *behind], [*operator.outputs], redirected(
-            op, numbers)
+        inputs = [*map(self._taken, operator.inputs), *self._companions(operator.inputs)]
+        outputs = [*operator.outputs, *map(self._companion, self._accompanied(operator.outputs))]
+        changed = redirected(operator.op, self._spreading.numbers)
         if isinstance(changed, PreTestedLoop):
             inputs = [self._begun(k, inputs, changed.body_subgraph_index) for k in range(len(inputs))]
-            outputs += [self._added(operator.inputs[0]) for _ in behind]
-        ends = {id(self._webs[each]): self._ends[each] for each in operator.inputs if each in self._ends}
-        for tensor in operator.outputs:
-            if tensor in self._webs and self._webs[tensor].has_ends:
-                self._ends[tensor] = ends[id(self._webs[tensor])]
         return replace(operator, op=changed, inputs=tuple(inputs), outputs=tuple(outputs))
 
     def _shaping(self, operator: Operator, op: LoopZeros) -> Operator:
@@ -341,9 +395,9 @@ class _Graph:
         loop, own = op.loop, op.own
         inputs = [*map(self._taken, operator.inputs)]
         places = [*(each.body_input for each in loop.carried), *loop.invariants]
-        behind = self._spreading.with_ends(loop.body_subgraph_index)
-        count = len(self._spreading.inputs(loop.body_subgraph_index))
-        ends = [self._ends[operator.inputs[own + places.index(position)]] for position in behind]
+        given = self._spreading.inputs(loop.body_subgraph_index)
+        behind, count = self._spreading.accompanied(loop.body_subgraph_index, given), len(given)
+        ends = self._companions([operator.inputs[own + places.index(position)] for position in behind])
         at = len(inputs) - len(loop.scan_inputs)
         body = self._spreading.numbers.get(loop.body_subgraph_index, loop.body_subgraph_index)
         changed = replace(loop, body_subgraph_index=body, invariants=(
