@@ -63,6 +63,15 @@ CASES = {
     "named-constant": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ a = {CONV}(x, w) "
                        "k = Constant<value = float[2, 1, 1] {1.0, 2.0}>() i = Identity(k) b = Mul(a, i) "
                        f"y = {CONV}(b, w) }}", [2]),
+    "bias-of-the-run": (f"g (float[1, 2, 6, 6] x, float s) => (float[1, 2, 6, 6] y) {W} {{ a = {CONV}(x, w) "
+                        "k = Constant<value = float[2, 1, 1] {1.0, 2.0}>() t = Mul(k, s) b = Add(t, a) "
+                        f"y = {CONV}(b, w) }}", [3]),
+    "scale-of-the-run": (f"g (float[1, 2, 6, 6] x, float s) => (float[1, 2, 6, 6] y) {W} {{ a = {CONV}(x, w) "
+                         "k = Constant<value = int64[1] {1}>() t = Reshape(s, k) b = Mul(a, t) "
+                         f"y = {CONV}(b, w) }}", [3]),
+    "range-of-the-run": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ a = {CONV}(x, w) "
+                         "m = ReduceMax<keepdims = 0>(a) n = Neg(m) b = Div(a, n) "
+                         f"y = {CONV}(b, w) }}", [2]),
     "resized": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 3, 9] y) {W} {{ a = {CONV}(x, w) "
                 "s = Constant<value = int64[4] {1, 2, 3, 9}>() "
                 'b = Resize<mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel">(a, , , s) '

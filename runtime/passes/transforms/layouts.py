@@ -49,12 +49,24 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class Transposed:
+    """A tensor in another layout."""
+
+    tensor: int
+    order: Permutation
+    """Of the tensor with as many axes of size 1 in front as there are more."""
+
+
+Given: TypeAlias = "int | Array | Rows | Transposed"
+"""What an operator reads: a tensor, a new constant, or what is made of a tensor."""
+
+
+@dataclass(frozen=True)
 class Moved:
     """An operator that computes on sources what another one computes on their views."""
 
     op: Op
-    inputs: tuple[int | Array | Rows, ...]
-    """Tensors, new constants, or what is to be gathered."""
+    inputs: tuple[Given, ...]
     permutation: Permutation
     """Each result of the operator in place is this permutation of the new one's."""
 
@@ -79,14 +91,14 @@ Rule: TypeAlias = "Callable[[Operator, Sequence[Tensor], Views], Moved | None]"
 
 
 def _sources(inputs: Sequence[int], tensors: Sequence[Tensor],
-             views: Views) -> tuple[list[int | Array], Permutation] | None:
-    """The inputs as an operator reads them that broadcasts: sources of views of one permutation, constants to fit, and
-    scalars; None where they are something else too."""
+             views: Views) -> tuple[list[Given], Permutation] | None:
+    """The inputs as an operator reads them that broadcasts: sources of views of one permutation, constants to fit,
+    scalars, and what may be transposed instead; None where they are something else too."""
     orders = {views[each].permutation for each in inputs if each in views}
     if len(orders) != 1:
         return None
     (order,) = orders
-    found: list[int | Array] = []
+    found: list[Given] = []
     for each in inputs:
         data, tensor = tensors[each].data if each >= 0 else None, tensors[each]
         if each in views:
@@ -96,9 +108,18 @@ def _sources(inputs: Sequence[int], tensors: Sequence[Tensor],
             found.append(np.ascontiguousarray(full.transpose(inverse(order))))
         elif each >= 0 and tensor.has_rank and not tensor.shape:
             found.append(each)
+        elif each >= 0 and data is None and _is_narrow(tensor, len(order)):
+            found.append(Transposed(each, inverse(order)))
         else:
             return None
     return found, order
+
+
+def _is_narrow(tensor: Tensor, rank: int) -> bool:
+    """Whether a tensor that is broadcast to views has, by declaration, one number or one for each channel,
+    so that its elements keep their order when it is transposed."""
+    declared = tensor.declared
+    return declared is not None and len(declared) <= rank and sum(size != 1 for size in declared) <= 1
 
 
 def _elementwise(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
@@ -109,7 +130,8 @@ def _elementwise(operator: Operator, tensors: Sequence[Tensor], views: Views) ->
 def _concatenation(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
     op, found = operator.op, _sources(operator.inputs, tensors, views)
     assert isinstance(op, layout.Concatenation)
-    if found is None or any(not isinstance(each, np.ndarray) and tensors[each].shape == () for each in found[0]):
+    if found is None or any(isinstance(each, Transposed) or (isinstance(each, int) and tensors[each].shape == ())
+                            for each in found[0]):
         return None
     rank = len(found[1])
     return Moved(replace(op, axis=found[1][op.axis]), tuple(found[0]), found[1]) if -rank <= op.axis < rank else None
@@ -225,7 +247,7 @@ def _splitting(operator: Operator, tensors: Sequence[Tensor], views: Views) -> M
     rank, number = len(view.permutation), int(axis.item())
     if not -rank <= number < rank:
         return None
-    inputs: list[int | Array | Rows] = list(operator.inputs)
+    inputs: list[Given] = list(operator.inputs)
     inputs[value], inputs[at] = view.source, np.full(axis.shape, view.permutation[number], axis.dtype)
     return Moved(operator.op, tuple(inputs), view.permutation)
 

@@ -21,10 +21,12 @@ from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.pad import MirrorPad, Pad
-from circlet.runtime.ops.shape import Alias, ShapeOf
+from circlet.runtime.ops.shape import Alias, ExpandDims, ShapeOf
 from circlet.runtime.passes.transforms.layouts import (
+    Given,
     Permutation,
     Rows,
+    Transposed,
     View,
     composed,
     fits,
@@ -219,19 +221,33 @@ class _Graph:
             return
         inputs = tuple(self.given(each, self.tensors[old].name)
                        for each, old in zip(found.inputs, operator.inputs, strict=True))
-        targets = tuple(self.view_of_new(each, found.permutation) for each in operator.outputs)
+        targets = operator.outputs if is_identity(found.permutation) else tuple(
+            self.view_of_new(each, found.permutation) for each in operator.outputs)
         self.operators.append(replace(operator, op=found.op, inputs=inputs, outputs=targets))
 
-    def given(self, value: int | Array | Rows, name: str) -> int:
+    def given(self, value: Given, name: str) -> int:
         """The tensor that an operator in another place reads."""
         if isinstance(value, np.ndarray):
             return self.constant(value, name)
+        if isinstance(value, Transposed):
+            return self.transposed(self.widened(value.tensor, len(value.order)), value.order)
         if not isinstance(value, Rows):
             return value
         order = self.constant(np.array(value.order, np.int32), "")
         rows = self.add(replace(self.tensors[value.tensor], name=f"rows_{len(self.tensors)}"))
         self.operators.append(Operator(Gather(), (value.tensor, order), (rows,)))
         return rows
+
+    def widened(self, tensor: int, rank: int) -> int:
+        """A tensor with axes of size 1 in front."""
+        while len(self.tensors[tensor].shape) < rank:
+            given = self.tensors[tensor]
+            signature = None if given.shape_signature is None else (1, *given.shape_signature)
+            wide = self.add(replace(given, name=f"widened_{len(self.tensors)}", shape=(1, *given.shape),
+                                    shape_signature=signature))
+            self.operators.append(Operator(ExpandDims(), (tensor, self.constant(np.array(0, np.int32), "")), (wide,)))
+            tensor = wide
+        return tensor
 
     def grows_in_vain(self, operator: Operator) -> bool:
         """Whether an operator surrounds a view for such alone as have to have it: there would be more to transpose."""
