@@ -14,6 +14,7 @@ from circlet.schema.onnx.ops.conv import convolved
 from circlet.schema.onnx.ops.matmul import Stored, centered, signed
 from circlet.schema.onnx.ops.quantize import column, rescaled
 from circlet.schema.onnx.rules import rule
+from circlet.schema.onnx.windows import windows
 
 _REACH = 255
 """How far stored bytes are from their zero point at the most."""
@@ -65,14 +66,28 @@ def sums_of_windows(node: Node, x: Stored, weights: Value, bias: Value | None) -
 
 def _sums_of_wide(node: Node, x: Stored, weights: Array, bias: Value | None) -> Value:
     """The same, of bytes less a zero point for each channel as weights; of groups, each window is summed up for each
-    channel."""
-    offset = _offset(weights)
-    sums = _sums_of_bytes(node, x, weights - offset, bias)
-    if not offset.any():
-        return sums
-    ones = np.ones_like(weights[:1] if node.integer("group", 1) == 1 else weights)
-    totals = _sums_of_bytes(node, x, ones, None)
-    return c.add(node.graph, sums, c.multiply(node.graph, totals, constant(offset[..., 0])))
+    channel. Signed bytes x with the zero point p are surrounded by it: x w - p 1 w, where 1 sums up."""
+    graph, (given, zero) = node.graph, x
+    data, point = signed(graph, given, None if zero is None else c.reshape(graph, zero, []))
+    outside = None if point is None else c.cast(graph, point, DType.INT8)
+    begin, offset = _begin(node, weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int32), point, bias), _offset(
+        weights)
+    inside = begin if begin is not None and begin.is_constant else None
+    sums = convolved(node, data, constant((weights - offset).astype(np.int8)), inside, outside)
+    if offset.any():
+        totals = _totals(node, data, weights, outside)
+        sums = c.add(graph, sums, c.multiply(graph, totals, constant(offset[..., 0])))
+    return sums if inside is begin else _with_bias(node, sums, begin)
+
+
+def _totals(node: Node, data: Value, weights: Array, outside: Value | None) -> Value:
+    """What the windows of weights hold, summed up: (n, 1, ...), or of groups (n, o, ...), int32."""
+    if node.integer("group", 1) > 1:
+        return convolved(node, data, constant(np.ones_like(weights, np.int8)), None, outside)
+    found = windows(node, weights.shape[2:])
+    if not found.is_padded and all(each == 1 for each in (*found.size, *found.stride)):
+        return c.total(node.graph, c.cast(node.graph, data, DType.INT32), [1])
+    return convolved(node, data, constant(np.ones_like(weights[:1], np.int8)), None, outside)
 
 
 def _offset(weights: Array) -> Array:
@@ -93,21 +108,11 @@ def _sums_of_reals(node: Node, x: Stored, weights: Value, bias: Value | None, dt
     return _with_bias(node, c.cast(graph, convolved(node, real, filters, None), DType.INT32), bias)
 
 
-def _sums_of_bytes(node: Node, x: Stored, weights: Array, bias: Value | None) -> Value:
-    """Of signed bytes x with the zero point p, surrounded by it, and weights w: x w - p 1 w, where 1 sums up."""
-    graph, (given, zero) = node.graph, x
-    data, point = signed(graph, given, None if zero is None else c.reshape(graph, zero, []))
-    filters = constant(weights.astype(np.int8))
+def _begin(node: Node, totals: Array, point: Value | None, bias: Value | None) -> Value | None:
+    """What sums begin with, given those of the weights, (o,), the zero point and the bias: a constant, where these
+    are."""
     if point is None:
-        return _with_bias(node, convolved(node, data, filters, None), bias)
-    begin = _begin(node, weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int32), point, bias)
-    sums = convolved(node, data, filters, begin if begin.is_constant else None, c.cast(graph, point, DType.INT8))
-    return sums if begin.is_constant else _with_bias(node, sums, begin)
-
-
-def _begin(node: Node, totals: Array, point: Value, bias: Value | None) -> Value:
-    """What sums of bytes begin with, given those of the weights, (o,), the zero point and the bias: a constant, where
-    these are."""
+        return bias
     if point.data is not None and (bias is None or bias.data is not None):
         found: Array = -point.data * totals
         return constant(found if bias is None or bias.data is None else found + bias.data)

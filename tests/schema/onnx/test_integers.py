@@ -102,7 +102,7 @@ def test_a_layer_with_dynamic_quantisation(kind: str) -> None:
         np.testing.assert_array_equal(found["native", n], found["cpu", n])
 
 
-WINDOWS = [{"pads": [1, 1, 1, 1]}, {"strides": [2, 1]}, {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+WINDOWS = [{}, {"pads": [1, 1, 1, 1]}, {"strides": [2, 1]}, {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
            {"pads": [0, 1, 2, 0], "dilations": [2, 1]}]
 
 
@@ -118,10 +118,10 @@ def convolved(x: Array, weights: Array, groups: int, attributes: dict[str, Any])
 
 
 @holds(st.sampled_from([*BYTES]), st.sampled_from([*BYTES]), POINTS, POINTS, st.sampled_from([1, 2, 4]),
-       st.sampled_from(WINDOWS), st.integers(0, 99), few=12, many=60)
+       st.sampled_from(WINDOWS), st.sampled_from([(3, 2), (1, 1)]), st.integers(0, 99), few=12, many=60)
 def test_convolutions(one: str, other: str, p: str, q: str, groups: int, attributes: dict[str, Any],
-                      seed: int) -> None:
-    x, weights = values((2, 4, 7, 6), one, seed), values((8, 4 // groups, 3, 2), other, seed + 1)
+                      size: tuple[int, int], seed: int) -> None:
+    x, weights = values((2, 4, 7, 6), one, seed), values((8, 4 // groups, *size), other, seed + 1)
     x_point = point(one, "one" if p == "each" else p, 1, seed + 2)
     w_point = point(other, "one" if q == "live" else q, 8, seed + 3)
     operands = {"a": x, "w": weights, "p": x_point, "q": w_point}
@@ -134,3 +134,19 @@ def test_convolutions(one: str, other: str, p: str, q: str, groups: int, attribu
                     {"group": groups, **attributes})
     agree(content, {name: each for name, each in operands.items() if name in live and each is not None},
           convolved(moved, filters, groups, attributes))
+
+
+@pytest.mark.parametrize("p", ["one", "live", "absent"])
+@pytest.mark.parametrize("one", BYTES)
+def test_windows_of_one_element_are_summed_up_without_a_convolution(one: str, p: str) -> None:
+    """Of weights of nine bits."""
+    x, weights, x_point = values((2, 4, 7, 6), one, 0), values((8, 4, 1, 1), "uint8", 1), point(one, p, 1, 2)
+    weights[0, 0] = 255
+    operands = {"a": x, "w": weights, "p": x_point, "q": np.array(3, np.uint8)}
+    live = {"a", "p"} if p == "live" else {"a"}
+    content = model("ConvInteger", operands, {*operands} - live, TensorProto.INT32)
+    moved = x.astype(np.int64) - (0 if x_point is None else x_point.astype(np.int64))
+    agree(content, {name: each for name, each in operands.items() if name in live and each is not None},
+          convolved(moved, weights.astype(np.int64) - 3, 1, {}))
+    (graph,) = circlet.load(content).subgraphs
+    assert [each.name for each in graph.operators].count("CONV_2D") == 1
