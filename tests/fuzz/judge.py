@@ -55,8 +55,10 @@ PYTHONS_WORDS = re.compile(
 PLANNED = 3
 """One native case of so many is run from its file, too."""
 RANDOM = ("RANDOM", "MULTINOMIAL", "BERNOULLI")
-SUMS = re.compile("FULLY_CONNECTED|MATMUL|CONV|SUM|MEAN|POOL|LSTM|RNN|SVDF")
+SUMS = re.compile("FULLY_CONNECTED|MATMUL|CONV|SUM|MEAN|POOL|LSTM|RNN|SVDF|RFFT")
 """Operators that add up numbers in an order of their own."""
+MIXED = frozenset({"RFFT2D"})
+"""Operators that may make NaN of any infinity, as they add each number to others of every sign."""
 MODEST = 1e9
 """Few products of numbers of this size, if any, overflow."""
 
@@ -278,8 +280,8 @@ class _Trial:
 
     def overflows(self, model: Model, index: int, given: Sequence[Array],
                   wanted: list[Array] | circlet.CircletError, found: Array, k: int) -> bool:
-        """Whether what differs are sums that overflow in one order of adding and not in another, as docs/math.md
-        allows: the backends agree where no number is so large."""
+        """Whether what differs are sums that overflow in one order of adding and not in another, or of numbers that are
+        infinite already, as docs/math.md allows: the backends agree where no number is so large."""
         dtype = model.subgraphs[index].tensors[model.subgraphs[index].outputs[k]].dtype
         if isinstance(wanted, circlet.CircletError) or found.dtype.kind != "f" or found.shape != wanted[k].shape \
                 or not any(map(SUMS.search, _names(model))):
@@ -287,7 +289,8 @@ class _Trial:
         wrong = _wrong(wanted[k], found, dtype)
         if (np.isfinite(wanted[k]) & np.isfinite(found))[wrong].any():
             return False
-        modest, arrays = _modest_model(model), [_modest(each) for each in given]
+        keeps = not MIXED & _names(model)
+        modest, arrays = _modest_model(model, keeps), [_modest(each, keeps) for each in given]
         try:
             one, other = (circlet.Session(modest, backend, limits=LIMITS).invoke(index, arrays)[k]
                           for backend in ("cpu", "native"))
@@ -420,17 +423,17 @@ def _shaken(array: Array, r: Random) -> Array:
         return np.asarray(array * factors.astype(array.real.dtype), array.dtype)
 
 
-def _modest(array: Array) -> Array:
-    """With numbers that are finite brought near 0."""
+def _modest(array: Array, keeps: bool) -> Array:
+    """With numbers brought near 0; `keeps`: but for infinities."""
     if array.dtype.kind != "f" or not array.size:
         return array
-    return np.asarray(np.where(np.isfinite(array), np.clip(array, -MODEST, MODEST), array), array.dtype)
+    return np.asarray(np.where(np.isinf(array) & keeps, array, np.clip(array, -MODEST, MODEST)), array.dtype)
 
 
-def _modest_model(model: Model) -> Model:
-    """The model with constants whose finite numbers are brought near 0."""
+def _modest_model(model: Model, keeps: bool) -> Model:
+    """The model with such constants."""
     return replace(model, subgraphs=tuple(replace(graph, tensors=tuple(
-        each if each.data is None or each.data.dtype.kind != "f" else replace(each, data=_modest(each.data))
+        each if each.data is None or each.data.dtype.kind != "f" else replace(each, data=_modest(each.data, keeps))
         for each in graph.tensors)) for graph in model.subgraphs))
 
 
