@@ -69,6 +69,9 @@ CASES = {
     "scale-of-the-run": (f"g (float[1, 2, 6, 6] x, float s) => (float[1, 2, 6, 6] y) {W} {{ a = {CONV}(x, w) "
                          "k = Constant<value = int64[1] {1}>() t = Reshape(s, k) b = Mul(a, t) "
                          f"y = {CONV}(b, w) }}", [3]),
+    "gate-of-the-run": (f"g (float[N, 2, 6, 6] x, float[N, 2] q) => (float[N, 2, 6, 6] y) {W} {{ a = {CONV}(x, w) "
+                        "k = Constant<value = int64[2] {2, 3}>() t = Unsqueeze(q, k) b = Mul(a, t) "
+                        f"y = {CONV}(b, w) }}", [3]),
     "range-of-the-run": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ a = {CONV}(x, w) "
                          "m = ReduceMax<keepdims = 0>(a) n = Neg(m) b = Div(a, n) "
                          f"y = {CONV}(b, w) }}", [2]),
@@ -96,7 +99,8 @@ def test_transpositions_move_to_where_they_cancel(name: str) -> None:
     assert transposes(model) == left
     assert propagate_layout(model) is model
     given: dict[str, Any] = {"x": X, "s": np.array(1, np.float32), "k": np.array(True),
-                             "b": np.array([2, 1], np.int64), "e": np.array([99, 5], np.int64)}
+                             "b": np.array([2, 1], np.int64), "e": np.array([99, 5], np.int64),
+                             "q": np.array([[3, -1]], np.float32)}
     inputs = {each: given[each] for each in model.signatures[0].inputs}
     (expected,) = ReferenceEvaluator(onnx.ModelProto.FromString(content)).run(None, inputs)
     for backend in ("cpu", "native"):

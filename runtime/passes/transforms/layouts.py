@@ -108,18 +108,22 @@ def _sources(inputs: Sequence[int], tensors: Sequence[Tensor],
             found.append(np.ascontiguousarray(full.transpose(inverse(order))))
         elif each >= 0 and tensor.has_rank and not tensor.shape:
             found.append(each)
-        elif each >= 0 and data is None and _is_narrow(tensor, len(order)):
+        elif each >= 0 and data is None and _is_narrow(tensor, order):
             found.append(Transposed(each, inverse(order)))
         else:
             return None
     return found, order
 
 
-def _is_narrow(tensor: Tensor, rank: int) -> bool:
-    """Whether a tensor that is broadcast to views has, by declaration, one number or one for each channel,
-    so that its elements keep their order when it is transposed."""
+def _is_narrow(tensor: Tensor, order: Permutation) -> bool:
+    """Whether a tensor that is broadcast to views has, by declaration, one number, or one for each channel, or for each
+    channel of each image, and its elements keep their order when it is transposed."""
     declared = tensor.declared
-    return declared is not None and len(declared) <= rank and sum(size != 1 for size in declared) <= 1
+    if declared is None or len(declared) > len(order):
+        return False
+    shape = (1,) * (len(order) - len(declared)) + declared
+    wide = [axis for axis in inverse(order) if shape[axis] != 1]
+    return len(wide) <= 1 or wide == [0, 1]
 
 
 def _elementwise(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
