@@ -13,6 +13,7 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import elementwise, reduce
+from circlet.runtime.ops.controlflow import CallSubgraph
 from tests.exec import graphs as g
 from tests.native.test_alike import X, numbers, stack, written
 from tests.native.test_alike_constants import soft
@@ -69,3 +70,17 @@ def test_code_of_one_row_is_the_same_for_all_sizes(kind: Combination) -> None:
         r'^define [^\n]*@"operator[^\n]*\n(.*?)^}', listing.module, re.MULTILINE | re.DOTALL)]
     assert len(found) > 1
     assert len({re.sub(r"!\d+", "!", each) for each in found}) == 1
+
+
+def test_a_number_that_is_called_for_beside_an_array_stays() -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    k, v = main.input("k", DType.FLOAT32, ()), main.input("v", DType.FLOAT32, (9,))
+    doubled = g.define(b, "doubled", lambda s, v: [g.add(s, each, each) for each in v],
+                       [(DType.FLOAT32, ()), (DType.FLOAT32, (9,))])
+    number, array = main.op(CallSubgraph(doubled), k, v, outputs=[
+        Tensor("number", DType.FLOAT32, ()), Tensor("array", DType.FLOAT32, (9,))])
+    squares = main.apply(elementwise.Mul(), array, array)
+    total = main.apply(reduce.Sum(), squares, main.constant(np.array([0], np.int32)))
+    main.output(g.add(main, k, number), g.add(main, array, total))
+    compare(b.build(), [np.float32(3), numbers(9)])

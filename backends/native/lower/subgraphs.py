@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from circlet.backends.native.compilation import Abandoned, Wish
 from circlet.backends.native.emit.emitter import in_register_alone
-from circlet.backends.native.emit.value import Value, in_memory, is_copied
+from circlet.backends.native.emit.value import Value, in_memory, in_register, is_copied
 from circlet.backends.native.lower.alike.moved import Moved
 from circlet.backends.native.lower.alike.repeats import Repeats
 from circlet.backends.native.lower.budget import MOST_BESIDE, MOST_INSIDE, Growth, Sizes
@@ -134,10 +134,12 @@ class SubgraphLowering:
                     for tensor, home in zip(spec.subgraph.outputs, homes, strict=True)]
 
     def _delivered(self, value: Value, home: ir.Value | None) -> Value:
-        """The value at its home."""
+        """The value at its home; a number is read from where it was, as its home may be for the caller alone."""
         if home is None or value.memory is home:
             return value
         self.transfer(value, home)
+        if in_register_alone(value.size, value.dtype):
+            return in_register(value.scalar(self._function.e), value.shape, value.dtype)
         return in_memory(home, value.shape, value.dtype)
 
     def transfer(self, value: Value, home: ir.Value) -> None:
