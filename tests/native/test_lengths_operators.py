@@ -17,7 +17,7 @@ from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.types import Activation, DType, Padding, Shape
 from circlet.runtime.ops import normalize, reduce
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
@@ -25,6 +25,7 @@ from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import DynamicUpdateSlice, GatherNd
 from circlet.runtime.ops.layout import Concatenation, ReverseV2, Slice, Split, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
+from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.sort import TopKV2
 from circlet.runtime.ops.unary import Exp, Gelu, Tanh
@@ -98,6 +99,10 @@ BITS: dict[str, tuple[Write, Shape]] = {
     "images": (one(normalize.InstanceNorm(1e-5), ONES, ONES), (2, -1, 3, 6)),
     "neighbours": (one(normalize.LocalResponseNormalization(2, 1.0, 0.1, 0.5)), ROWS),
     "few neighbours": (one(normalize.LocalResponseNormalization(2, 1.0, 0.1, 0.5)), (3, -1)),
+    "greatest of windows": (one(MaxPool2D(Padding.SAME, 2, 1, Activation.NONE, 3, 2)), (2, 4, 5, -1)),
+    "means of windows": (one(AveragePool2D(Padding.SAME, 1, 2, Activation.RELU, 2, 3)), (2, 4, 5, -1)),
+    "means of few": (one(AveragePool2D(Padding.VALID, 2, 1, Activation.NONE, 2, 2)), (2, 4, 5, -1)),
+    "roots of windows": (one(L2Pool2D(Padding.VALID, 1, 1, Activation.NONE, 2, 2)), (1, 3, 3, -1)),
     "greatest": (one(TopKV2(), np.int32(2), results=2), (3, -1)),
     "backwards": (one(ReverseV2(), [0]), ROWS),
     "looked up": (one(GatherNd(), np.array([[1, 0], [0, 1]], np.int32)), ROWS),

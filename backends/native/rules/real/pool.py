@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from math import inf
@@ -18,7 +18,8 @@ from circlet.backends.native.rules.real.reduce import REORDERED, Register, reser
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.rules.tiles import Tiles
 from circlet.backends.refusal import all_of, only
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.length import is_length
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from circlet.runtime.ops.window import Window
 from circlet.runtime.records import dataclass
@@ -52,37 +53,89 @@ def covered(e: Emitter, window: Window, position: ir.Value) -> tuple[ir.Value, i
 
 def _pool(pooling: Pooling, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c), float32: (n, i, j, c). Loops over n and i, shared out, over j, over parts of the
-    channels, and over what of the window lies inside, with a part's result in vector registers; a row (c,) in scratch
-    memory takes it to the sink."""
+    channels, and over what of the window lies inside, with a part's result in vector registers, or in memory for open
+    numbers of channels; a row (c,) in scratch memory takes it to the sink."""
     x, b = node.input(0), e.builder
     (images, _, _, channels), (tall, wide) = x.shape, node.op.windows(x.shape)
-    source, tiles = node.function.pointer(x), Tiles.of(e, FLOAT, channels)
-    register, row = Register(e, tiles.kind), reserve(node, channels, FLOAT)
-    is_unrolled = tall.size * wide.size <= _UNROLLED and not (tall.is_padded or wide.is_padded)
+    row, combine = reserve(node, channels, FLOAT), _in_memory if is_length(channels) else _in_registers
     work = 2 * images * tall.count * wide.count * tall.size * wide.size * channels
     with parallel_nest(e, (images, tall.count), work) as (image, i):
         top, height = covered(e, tall, i)
         with e.loop(wide.count) as j:
             left, width = covered(e, wide, j)
-            with tiles.each(e) as start:
-                register.set(tiles.constant(pooling.start))
-
-                def take(k: ir.Value, m: ir.Value) -> None:
-                    place = e.linear([image, b.add(top, k), b.add(left, m), start], x.shape)
-                    register.set(pooling.combine(e, register.get(), tiles.load(e, source, place)))
-
-                if is_unrolled:
-                    for k, m in product(range(tall.size), range(wide.size)):
-                        take(e.number(k), e.number(m))
-                else:
-                    with e.loop(height) as k, e.loop(width) as m:
-                        take(k, m)
-                tiles.store(e, register.get(), row, start)
+            combine(pooling, node, e, _Covered(image, top, left, height, width), row)
             count = b.sitofp(b.mul(height, width), ir.FloatType())
             with independent(e, channels, rereads=True) as channel:
                 value = pooling.finish(e, e.load(row, FLOAT, channel), count)
                 value = activate(e, value, FLOAT, node.op.fused_activation_function)
                 sinks[0](e, [image, i, j, channel], value)
+
+
+@dataclass(frozen=True, eq=False)
+class _Covered:
+    """What a window covers of an image, padding left out."""
+
+    image: ir.Value
+    top: ir.Value
+    left: ir.Value
+    height: ir.Value
+    width: ir.Value
+
+    def place(self, e: Emitter, shape: Shape, k: ir.Value, m: ir.Value, channel: ir.Value) -> ir.Value:
+        """Where in images of a shape a channel lies at a position of the window."""
+        return e.linear([self.image, e.builder.add(self.top, k), e.builder.add(self.left, m), channel], shape)
+
+
+def _is_unrolled(node: Node[Any]) -> bool:
+    """Whether a window has so few elements that each is code of its own."""
+    tall, wide = node.op.windows(node.input(0).shape)
+    return tall.size * wide.size <= _UNROLLED and not (tall.is_padded or wide.is_padded)
+
+
+def _positions(node: Node[Any], e: Emitter) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Those of a window that is unrolled."""
+    tall, wide = node.op.windows(node.input(0).shape)
+    return ((e.number(k), e.number(m)) for k, m in product(range(tall.size), range(wide.size)))
+
+
+def _in_registers(pooling: Pooling, node: Node[Any], e: Emitter, covers: _Covered, row: ir.Value) -> None:
+    """Combines what a window covers, parts of the channels in vector registers, which go to the row."""
+    x = node.input(0)
+    source, tiles = node.function.pointer(x), Tiles.of(e, FLOAT, x.shape[3])
+    register = Register(e, tiles.kind)
+    with tiles.each(e) as start:
+        register.set(tiles.constant(pooling.start))
+
+        def take(k: ir.Value, m: ir.Value) -> None:
+            elements = tiles.load(e, source, covers.place(e, x.shape, k, m, start))
+            register.set(pooling.combine(e, register.get(), elements))
+
+        if _is_unrolled(node):
+            for k, m in _positions(node, e):
+                take(k, m)
+        else:
+            with e.loop(covers.height) as k, e.loop(covers.width) as m:
+                take(k, m)
+        tiles.store(e, register.get(), row, start)
+
+
+def _in_memory(pooling: Pooling, node: Node[Any], e: Emitter, covers: _Covered, row: ir.Value) -> None:
+    """Combines what a window covers in the row itself, where only a run knows how many channels there are."""
+    x, start = node.input(0), e.constant(pooling.start, FLOAT)
+    source, channels = node.function.pointer(x), x.shape[3]
+
+    def with_next(value: ir.Value, k: ir.Value, m: ir.Value, channel: ir.Value) -> ir.Value:
+        return pooling.combine(e, value, e.load(source, FLOAT, covers.place(e, x.shape, k, m, channel)))
+
+    with independent(e, channels, rereads=True) as channel:
+        value = start
+        for k, m in _positions(node, e) if _is_unrolled(node) else ():
+            value = with_next(value, k, m, channel)
+        e.store(value, row, FLOAT, channel)
+    if not _is_unrolled(node):
+        with (e.loop(covers.height) as k, e.loop(covers.width) as m,
+              independent(e, channels, rereads=True) as channel):
+            e.store(with_next(e.load(row, FLOAT, channel), k, m, channel), row, FLOAT, channel)
 
 
 def _add(e: Emitter, so_far: ir.Value, each: ir.Value) -> ir.Value:
