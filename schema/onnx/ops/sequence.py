@@ -9,7 +9,7 @@ import numpy as np
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.held import OptionalOf, SequenceOf
 from circlet.runtime.ir.probe import merged
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import layout, sequence
 from circlet.runtime.ops.operands import normalize_axis
 from circlet.schema.importer import compose as c
@@ -22,6 +22,8 @@ from circlet.schema.onnx.types import dtype_of, type_of
 
 _NONE: HeldShapes = ()
 """What is known of an empty sequence."""
+_MOST_PIECES = 64
+"""Pieces of a tensor that are tensors of their own: a choice."""
 
 
 def _of(element: Value) -> HeldShapes:
@@ -205,15 +207,31 @@ def split_to_sequence(node: Node) -> Value:
     if lengths is None:
         lengths = node.constant(np.int64(1))
     op = sequence.SequenceSplit(node.integer("axis", 0), keep)
-    if node[0].rank is not None and _are_ones(node, lengths):
-        slices = Slices(node[0], c.axis_of(node[0], op.axis), keep)
-        node.scope.note(node.proto.output[0], slices)
-    shape = node[0].shape
+    shape, size = node[0].shape, -1
     if shape is not None:
         axis = c.axis_of(node[0], op.axis)
-        shape = (*shape[:axis], *((-1,) if keep else ()), *shape[axis + 1:])
+        pieces = _pieces(shape[axis], lengths.data) if keep else ()
+        if _are_ones(node, lengths):
+            node.scope.note(node.proto.output[0], Slices(node[0], axis, keep))
+        elif pieces:
+            _note(node, node.graph.op(layout.SplitV(len(pieces)), node[0], node.constant(np.array(pieces, np.int64)),
+                                      node.constant(np.array(axis, np.int32)), count=len(pieces)))
+            size = pieces[0] if len({*pieces}) == 1 else -1
+        shape = (*shape[:axis], *((size,) if keep else ()), *shape[axis + 1:])
     made = node.apply(op, node[0], lengths, type=SequenceOf(node.dtype()))
     return node.graph.declare(made, held_shapes=None if shape is None else (shape,))
+
+
+def _pieces(size: int, lengths: Array | None) -> Sequence[int]:
+    """How long the pieces are that an axis is cut into; none where that is not known, or they are many."""
+    if size <= 0 or lengths is None or (lengths <= 0).any():
+        return ()
+    if lengths.ndim:
+        found: list[int] = lengths.tolist()
+    else:
+        length = lengths.item()
+        found = [min(length, size - start) for start in range(0, min(size, (_MOST_PIECES + 1) * length), length)]
+    return found if len(found) <= _MOST_PIECES and sum(found) == size else ()
 
 
 def _are_ones(node: Node, lengths: Value) -> bool:

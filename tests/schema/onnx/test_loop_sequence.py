@@ -6,6 +6,7 @@ import pytest
 
 import circlet
 from circlet.runtime.errors import UnsupportedError
+from circlet.runtime.passes.transforms.eliminate_dead import eliminate_dead
 from tests.schema.onnx.graphs import Case, check, f32, i64, load
 
 RUN = {"M": i64(3), "c": True}
@@ -111,6 +112,19 @@ SLICES = """g (float[n, 2] x) => (float[n, 2] y) { s = SplitToSequence<axis = 0,
         y = ConcatFromSequence<axis = 0, new_axis = 1>(r) }"""
 UNBOUND = "SplitToSequence<axis = 0, keepdims = 0>(x, one) one = Constant<value = int64 {1}>()"
 """As PyTorch's exporter writes a tensor that is gone through; it means that the axis goes."""
+PIECES = """g (float[n, 4] x) => (float[n, m] y, int64 count, float[n, 4] z) {
+        sizes = Constant<value = int64SIZES>() s = SplitToSequence<axis = -1>(x, sizes) count = SequenceLength(s)
+        place = Constant<value = int64 {0}>() part = SequenceAt(s, place) last = Constant<value = int64 {-1}>()
+        w = Transpose(part) final = SequenceAt(s, last) y = MatMul(w, final)
+        z = ConcatFromSequence<axis = 1>(s) }"""
+PRODUCTS_OF_PIECES = [
+    (" {2}", [[38, 44], [48, 56]], 2),
+    (" {3}", [[44], [56], [68]], 2),
+    (" {9}", [[26, 32, 38, 44], [32, 40, 48, 56], [38, 48, 58, 68], [44, 56, 68, 80]], 1),
+    ("[2] {1, 3}", [[32, 38, 44]], 2),
+    ("[3] {2, 1, 1}", [[44], [56]], 3),
+]
+"""Lengths of pieces of four columns, the first piece times the last one, and how many there are."""
 CASES = [
     Case("loop_attends_to_its_list", ATTENDED, {"x": f32([[1, 2], [0, 1], [1, 0]]), "M": i64(3)}, [f32(
         [[1, 2], [1, 3], [2, 2.7310586]])]),
@@ -152,6 +166,8 @@ CASES = [
     Case("sal_sequence_at_loop_iter_index-rank-1", AT.replace("int64 i", "int64[1] i"), SUM, [f32(9, 12)]),
     Case("sal_dynamic_unit_split_loop_idiom", UNITS, {"x": f32(1, 2, 3), "M": i64(3), "start": f32([10])},
          [f32([16])]),
+    *(Case(f"pieces-of-{sizes}", PIECES.replace("SIZES", sizes), {"x": f32([[1, 2, 3, 4], [5, 6, 7, 8]])}, [
+        f32(product), i64(count), f32([[1, 2, 3, 4], [5, 6, 7, 8]])]) for sizes, product, count in PRODUCTS_OF_PIECES),
     Case("sequence-of-slices", SLICES, {"x": f32([[1, 2], [3, 4]])}, [f32([[2, 4], [6, 8]])]),
     Case("sequence-of-slices-of-one", SLICES.replace("SplitToSequence<axis = 0, keepdims = 0>(x)", UNBOUND),
          {"x": f32([[1, 2], [3, 4]])}, [f32([[2, 4], [6, 8]])]),
@@ -173,6 +189,12 @@ def test_a_position_past_the_end_is_an_error_of_the_run() -> None:
     session = circlet.Session(load(AT))
     with pytest.raises(circlet.ExecutionError, match=r"SEQUENCE_AT.*expected -3 to 2 for 3 elements, found 3"):
         session.run({**SUM, "M": i64(4)})
+
+
+@pytest.mark.parametrize("sizes", [each for each, *_ in PRODUCTS_OF_PIECES])
+def test_pieces_of_known_lengths_are_no_sequence(sizes: str) -> None:
+    main = eliminate_dead(load(PIECES.replace("SIZES", sizes))).subgraphs[0]
+    assert not [each.name for each in main.operators if each.name.startswith("SEQUENCE")]
 
 
 @pytest.mark.parametrize("backend", ["cpu", "native"])
