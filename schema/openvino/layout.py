@@ -112,6 +112,8 @@ def pad_1(node: Node) -> Value:
     """Input 0 with elements before and behind each axis."""
     g, x, begin, end = node.graph, node[0], node[1], node[2]
     mode = node.choice("pad_mode", {each: each for each in ("constant", "edge", "reflect", "symmetric")})
+    if mode != "constant" and (begin.data is None or end.data is None):
+        return _surrounded(node, mode)
     if mode == "edge":
         return _edge(node)
     amounts = c.concatenate(g, [c.unsqueeze(g, begin, [-1]), c.unsqueeze(g, end, [-1])], 1)
@@ -136,6 +138,28 @@ def _edge(node: Node) -> Value:
             places = _counted(g, -before, c.shift(g, length, after))
             x = c.gather(g, x, c.minimum(g, c.maximum(g, places, c.like(0, places)), c.shift(g, length, -1)), axis)
     return x
+
+
+def _surrounded(node: Node, mode: str) -> Value:
+    """Padding that repeats elements, by so much as only the run tells; negative numbers cut elements off."""
+    g, x = node.graph, node[0]
+    sides = [c.cast(g, node[k], DType.INT64) for k in (1, 2)]
+    for axis in range(node.rank(0)):
+        before, after = (c.reshape(g, c.part_of(g, each, axis, axis + 1), []) for each in sides)
+        if any(each.data is None or each.data != 0 for each in (before, after)):
+            length, start = _length(g, x, axis), c.subtract(g, c.like(0, before), before)
+            places = g.apply(ops.Range(), start, c.add(g, length, after), c.like(1, start))
+            x = c.gather(g, x, _inside(g, places, length, mode), axis)
+    return x
+
+
+def _inside(g: Graph, places: Value, length: Value, mode: str) -> Value:
+    """Which elements of an axis stand for places around it."""
+    if mode == "edge":
+        return c.minimum(g, c.maximum(g, places, c.like(0, places)), c.shift(g, length, -1))
+    again = int(mode == "symmetric")
+    places = c.maximum(g, places, c.subtract(g, c.like(-again, places), places))
+    return c.minimum(g, places, c.subtract(g, c.shift(g, c.add(g, length, length), again - 2), places))
 
 
 def _length(g: Graph, x: Value, axis: int) -> Value:

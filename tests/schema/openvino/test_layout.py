@@ -51,6 +51,11 @@ LAYOUT = [
     *(Case(f"pad_told_{k}", lambda x, *sides: op.pad(x, *map(of_axes, sides), "constant", const(7.0)),
            [X, np.array(before, kind), np.array(after, kind)]) for k, (before, after, kind) in enumerate((
                ([0, -1, 2], [0, 0, -1], i64), ([-1, 2, 0], [0, -2, 3], i32), ([1, 0, 2], [0, 1, 1], i64)))),
+    *(Case(f"pad_told_{mode}_{k}", lambda x, *sides, mode=mode: op.pad(x, *map(of_axes, sides), mode),
+           [X, np.array(before, i64), np.array(after, i64)]) for mode, sides in {
+               "edge": [([1, 0, 2], [0, 4, 1]), ([-1, 2, 0], [0, -2, 3])],
+               "reflect": [([1, 0, 2], [0, 2, 3])], "symmetric": [([2, 0, 3], [0, 3, 4])]}.items()
+      for k, (before, after) in enumerate(sides)),
     Case("pad_told_before", lambda x, before: op.pad(x, of_axes(before), const([0, 1, -2]), "constant"),
          [X, np.array([1, -1, 0], i64)]),
     Case("tile", lambda x: op.tile(x, const([2, 1, 1, 2])), [X]),
