@@ -13,8 +13,9 @@ import circlet
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import Array, DimensionSparsity, DType, Sparsity
+from circlet.runtime.ir.types import Array, DimensionSparsity, DType, Quantization, Sparsity
 from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.shape import Densify
 from circlet.runtime.passes.transforms.constants.expand_sparse import elements
 
@@ -76,6 +77,27 @@ def test_densify(backend: str) -> None:
     (found,) = session.invoke(0, [np.ones((3, 4), np.float32)])
     np.testing.assert_array_equal(found, VALUES + 1)
     assert set(session.backend_of(0)) == {backend}
+
+
+def test_quantised_filters_are_constants() -> None:
+    """A product with bytes of which a part is stored is made as one with all of them."""
+    weights = Quantization((0.5, 0.25, 0.125), (0, 0, 0), 0)
+    found, computed = [], []
+    for is_sparse in (True, False):
+        b = ModelBuilder()
+        main = b.subgraph("main")
+        x = main.input("x", DType.FLOAT32, (2, 4))
+        filters = main.constant(VALUES.astype(np.int8), quantization=weights)
+        if is_sparse:
+            part = DATA.astype(np.int8).view(np.uint8)
+            stored = main.tensor(Tensor("w", DType.INT8, (3, 4), data=part, quantization=weights, sparsity=ROWS))
+            (filters,) = main.op(Densify(), stored, outputs=[Tensor("v", DType.INT8, (3, 4), quantization=weights)])
+        main.output(*main.op(FullyConnected(), x, filters, outputs=[Tensor("y", DType.FLOAT32, (2, 3))]))
+        session = circlet.Session(b.build(), backend="native")
+        found.append(session.invoke(0, [np.arange(8, dtype=np.float32).reshape(2, 4)])[0])
+        computed.append(session.backend_of(0)[-1])
+    assert computed == ["native", "native"]
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 COLUMNS = ROWS.dimensions[1]

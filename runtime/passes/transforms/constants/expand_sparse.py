@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.model import Model, Subgraph
+from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DimensionSparsity, Sparsity
 from circlet.runtime.ops.shape import Densify
-from circlet.runtime.passes.transforms.rewrite import is_same, rewrite_subgraphs
+from circlet.runtime.passes.transforms.rewrite import is_same, rewrite_operators, rewrite_subgraphs
 from circlet.runtime.records import replace
 
 
 def expand_sparse(model: Model) -> Model:
-    """Gives each DENSIFY the elements of its input.
+    """Gives each DENSIFY the elements of its input. Where these are quantised they are read in the place of its output:
+    rules of quantised products ask for constants.
 
     Raises:
         ModelError: the layout of an input does not fit its shape or its data.
@@ -26,7 +30,26 @@ def _expanded(subgraph: Subgraph) -> Subgraph:
     read = {operator.inputs[0] for operator in subgraph.operators if isinstance(operator.op, Densify)}
     tensors = [_whole(each, f"subgraph {subgraph.name!r}, tensor {k}") if k in read else each
                for k, each in enumerate(subgraph.tensors)]
-    return subgraph if is_same(tensors, subgraph.tensors) else replace(subgraph, tensors=tuple(tensors))
+    if is_same(tensors, subgraph.tensors):
+        return subgraph
+    found = {operator.outputs[0]: operator.inputs[0] for operator in subgraph.operators if _gives(operator, tensors)}
+    return rewrite_operators(replace(subgraph, tensors=tuple(tensors)), partial(_reading, found))
+
+
+def _gives(operator: Operator, tensors: Sequence[Tensor]) -> bool:
+    """Whether an operator is a DENSIFY that gives a quantised constant as it is."""
+    if not isinstance(operator.op, Densify):
+        return False
+    x, y = tensors[operator.inputs[0]], tensors[operator.outputs[0]]
+    is_whole = x.sparsity is None and x.data is not None and x.quantization is not None
+    return is_whole and (x.dtype, x.shape, x.quantization) == (y.dtype, y.shape, y.quantization)
+
+
+def _reading(found: Mapping[int, int], operator: Operator) -> Operator:
+    """An operator that reads each tensor that is one of `found` in the place of another."""
+    if found.keys().isdisjoint(operator.inputs):
+        return operator
+    return replace(operator, inputs=tuple(found.get(each, each) for each in operator.inputs))
 
 
 def _whole(tensor: Tensor, place: str) -> Tensor:
