@@ -10,9 +10,12 @@ from circlet.runtime.ir.terms import Terms, hangs_on_any, has_computed, reduced
 
 
 def clamped(position: int, dim: int, low: int, high: int) -> int:
-    """A position, which counts from the end of an axis if it is negative, limited to [low, high]."""
+    """A position, which counts from the end of an axis if it is negative, limited to [low, high]. Whether an axis of
+    which only a run tells the size has as many elements as it counts back is left to code to ask."""
     if is_promised(position, dim):
         return position
+    if is_late(dim) and not is_late(position) and position < 0:
+        return position + dim
     return min(max(position + dim if position < 0 else position, low), high)
 
 

@@ -19,7 +19,7 @@ from circlet.runtime.ops.comparison import Greater, Select
 from circlet.runtime.ops.detection import NonMaxSuppressionV4
 from circlet.runtime.ops.elementwise import AddN, Maximum, Minimum
 from circlet.runtime.ops.index import Gather, Where
-from circlet.runtime.ops.layout import Pack, ReverseSequence
+from circlet.runtime.ops.layout import Pack, ReverseSequence, StridedSlice
 from circlet.runtime.ops.matmul import BatchMatMul
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Cumsum, ReduceMax
@@ -105,3 +105,20 @@ def test_rows_of_two_masks_are_as_many(name: str, folder: Path, compiled: list[s
     again = circlet.Session(content, "native")
     again.invoke(0, given(12, 5, 5))
     assert is_prepared(again)
+
+
+@pytest.mark.parametrize("place", [-1, -2])
+def test_a_row_counted_from_the_end(place: int, folder: Path, compiled: list[str]) -> None:
+    """Of as many rows as a mask chooses, of which there may be none: code asks, as numpy does."""
+    def row(g: Graph, one: Value, _other: Value) -> Value:
+        return g(StridedSlice(shrink_axis_mask=1), one, g.ints(place), g.ints(0), g.ints(1))
+
+    content = dump_model(model(row), "tflite")
+    native, cpu = (circlet.Session(content, each) for each in ("native", "cpu"))
+    for length, count in ((9, 4), (50, 33), (7, 7), (200, 150), (8, 2), (9, 4)):
+        inputs = given(length, count, 3)
+        check(native.invoke(0, inputs)[0], cpu.invoke(0, inputs)[0], 1e-5)
+    assert len(compiled) == 1
+    for session in (native, cpu):
+        with pytest.raises(circlet.CircletError, match=f"index {place} .* does not select from an axis of size 0"):
+            session.invoke(0, given(9, 0, 3))
