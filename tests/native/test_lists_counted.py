@@ -128,8 +128,8 @@ def test_results_are_those_of_lists(name: str) -> None:
     text, expected = CASES[name]
     model = load(text, 17)
     changed = spread_lists(INTERPRETED.run(model))
-    names = {each.name for graph in changed.subgraphs for each in graph.operators}
-    assert ("LIST_APPEND" in names) is (name in SPREAD)
+    appends = sum(each.name == "LIST_APPEND" for graph in changed.subgraphs for each in graph.operators)
+    assert bool(appends) is (name in SPREAD)
     for session in (circlet.Session(model, "cpu"), circlet.Session(changed, "cpu"), circlet.Session(model, "native")):
         for x in GIVEN:
             np.testing.assert_allclose(session.run({"x": x})["y"], expected(x), 1e-5, 1e-5)

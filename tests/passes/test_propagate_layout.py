@@ -15,6 +15,7 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Split, Transpose
 from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.reduce import Sum
@@ -186,3 +187,19 @@ def test_padding_that_a_run_tells() -> None:
     given = [np.arange(24, dtype=np.float32).reshape(2, 3, 4), np.array([[0, 1], [2, 0], [1, 3]], np.int32)]
     (found,) = circlet.Session(moved, "cpu").invoke(0, given)
     np.testing.assert_array_equal(found, np.pad(given[0], [(0, 1), (1, 3), (2, 0)]))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 2), (2,)])
+def test_state_that_is_added_to_what_is_transposed(shape: tuple[int, ...]) -> None:
+    """What is made of it is no state."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, order = main.input("x", DType.FLOAT32, (2, 3, 4)), main.constant([2, 1, 0], DType.INT32)
+    state = main.tensor(Tensor("state", DType.FLOAT32, shape, is_variable=True))
+    main.output(main.apply(Transpose(), main.apply(Add(), main.apply(Transpose(), x, order), state), order))
+    moved = propagate_layout(b.build())
+    assert [each.name for each in moved.subgraphs[0].tensors if each.is_variable] == ["state"]
+    assert moved.subgraphs[0].operators[-2].name == "ADD"
+    given = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for backend in ("cpu", "native"):
+        np.testing.assert_array_equal(circlet.Session(moved, backend).invoke(0, [given])[0], given)

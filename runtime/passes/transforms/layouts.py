@@ -83,7 +83,7 @@ def permuted_back(tensor: Tensor, permutation: Permutation) -> Tensor:
     order = inverse(permutation)
     signature = None if tensor.shape_signature is None else tuple(tensor.shape_signature[axis] for axis in order)
     return replace(tensor, shape=tuple(tensor.shape[axis] for axis in order), shape_signature=signature, data=None,
-                   axes=())
+                   axes=(), is_variable=False)
 
 
 Views: TypeAlias = "Mapping[int, View]"

@@ -243,8 +243,7 @@ class _Graph:
         while len(self.tensors[tensor].shape) < rank:
             given = self.tensors[tensor]
             signature = None if given.shape_signature is None else (1, *given.shape_signature)
-            wide = self.add(replace(given, name=f"widened_{len(self.tensors)}", shape=(1, *given.shape),
-                                    shape_signature=signature))
+            wide = self.add(Tensor(f"widened_{len(self.tensors)}", given.dtype, (1, *given.shape), signature))
             self.operators.append(Operator(ExpandDims(), (tensor, self.constant(np.array(0, np.int32), "")), (wide,)))
             tensor = wide
         return tensor
