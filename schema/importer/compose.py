@@ -374,6 +374,11 @@ def clip(g: Graph, x: Value, low: float, high: float) -> Value:
     return minimum(g, like(high, x), maximum(g, like(low, x), x))
 
 
+def limited(g: Graph, places: Value, length: Value) -> Value:
+    """The nearest positions on an axis of a length."""
+    return minimum(g, maximum(g, places, like(0, places)), shift(g, length, -1))
+
+
 def log_plus_one(g: Graph, x: Value) -> Value:
     """log(1 + x) of values above -1, exact to the last bits where x is small."""
     above = shift(g, x, 1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import INTEGERS, DType
-from circlet.runtime.ops import elementwise, layout, pad, spatial
+from circlet.runtime.ops import comparison, elementwise, layout, pad, spatial
 from circlet.runtime.ops import shape as ops
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
@@ -136,7 +136,7 @@ def _edge(node: Node) -> Value:
         elif before or after:
             length = _length(g, x, axis)
             places = _counted(g, -before, c.shift(g, length, after))
-            x = c.gather(g, x, c.minimum(g, c.maximum(g, places, c.like(0, places)), c.shift(g, length, -1)), axis)
+            x = c.gather(g, x, c.limited(g, places, length), axis)
     return x
 
 
@@ -154,12 +154,16 @@ def _surrounded(node: Node, mode: str) -> Value:
 
 
 def _inside(g: Graph, places: Value, length: Value, mode: str) -> Value:
-    """Which elements of an axis stand for places around it."""
+    """Which elements of an axis stand for places around it; those that are mirrored once do not lie on it for places
+    that are too far away, which is an error of what gathers them."""
     if mode == "edge":
-        return c.minimum(g, c.maximum(g, places, c.like(0, places)), c.shift(g, length, -1))
+        return c.limited(g, places, length)
     again = int(mode == "symmetric")
-    places = c.maximum(g, places, c.subtract(g, c.like(-again, places), places))
-    return c.minimum(g, places, c.subtract(g, c.shift(g, c.add(g, length, length), again - 2), places))
+    before = c.subtract(g, c.like(-again, places), places)
+    behind = c.subtract(g, c.shift(g, c.add(g, length, length), again - 2), places)
+    is_before = g.apply(comparison.Less(), places, c.like(0, places))
+    is_behind = g.apply(comparison.GreaterEqual(), places, length)
+    return c.select(g, is_before, before, c.select(g, is_behind, behind, places))
 
 
 def _length(g: Graph, x: Value, axis: int) -> Value:

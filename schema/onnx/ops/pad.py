@@ -135,10 +135,10 @@ def _outside(graph: Graph, x: Value, axis: int, before: Value, after: Value, mod
     size = c.reshape(graph, c.dimension(graph, x, axis), [])
     first = c.subtract(graph, constant(np.int64(0)), c.reshape(graph, before, []))
     places = counted(graph, c.add(graph, size, c.reshape(graph, after, [])), first)
-    one, zero = (constant(np.int64(each)) for each in (1, 0))
+    one = constant(np.int64(1))
     last = c.subtract(graph, size, one)
     if mode == "edge":
-        return graph.apply(elementwise.Minimum(), graph.apply(elementwise.Maximum(), places, zero), last)
+        return c.limited(graph, places, size)
     if mode == "wrap":
         return graph.apply(elementwise.FloorMod(), places, size)
     if mode != "reflect":

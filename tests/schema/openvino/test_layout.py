@@ -7,7 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.schema.openvino.models import Case, check, const, draw, f32, i32, i64, op, ov
+import circlet
+from tests.schema.openvino.models import (
+    Case,
+    check,
+    const,
+    draw,
+    f32,
+    i32,
+    i64,
+    op,
+    ov,
+    run,
+    run_openvino,
+    save,
+)
 
 opset1, opset3, opset5, opset7, opset15 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 3, 5, 7, 15))
 X = draw(2, 3, 4)
@@ -157,3 +171,22 @@ INDICES = [
 @pytest.mark.parametrize("cases", [LAYOUT, SHAPES, INDICES], ids=["layout", "shapes", "indices"])
 def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
     check(tmp_path, cases, dynamic)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize(("mode", "most"), [("reflect", 3), ("symmetric", 4)])
+def test_padding_that_is_longer_than_what_is_mirrored(mode: str, most: int, backend: str, tmp_path: Path) -> None:
+    """Is refused by OpenVINO, too."""
+    x, sides = op.parameter([-1, -1, -1], f32), [op.parameter([3], i64) for _ in range(2)]
+    path = save(tmp_path, [op.pad(x, *map(of_axes, sides), mode).output(0)], [x, *sides])
+    none = np.zeros(3, i64)
+    for more in (0, 1, 2, 9):
+        amount = np.array([0, 0, most + more], i64)
+        for given in ([X, amount, none], [X, none, amount]):
+            if not more:
+                np.testing.assert_array_equal(run(path, given, backend=backend)[0], run_openvino(path, given)[0])
+                continue
+            with pytest.raises(RuntimeError):
+                run_openvino(path, given)
+            with pytest.raises(circlet.ExecutionError, match="out of range for an axis of size 4"):
+                run(path, given, backend=backend)
