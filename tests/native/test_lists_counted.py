@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tests.needs import NATIVE
 pytest.importorskip("onnx")
 pytestmark = NATIVE
 
-from tests.native.test_lists_spread import NUMBERS  # noqa: E402
+from tests.native.test_lists_spread import NUMBERS, expect, names  # noqa: E402
 from tests.schema.onnx.graphs import load  # noqa: E402
 
 HEAD = "g (float[b, t, 2] x) => (float[m, r, s] y) {" + NUMBERS + """ ones = Constant<value = int64[1] {1}>()
@@ -114,25 +115,24 @@ GIVEN = [floats(*size, 2) for size in ((2, 7), (3, 40), (4, 2), (2, 100), (2, 7)
 GIVEN.insert(2, -abs(GIVEN[0]))
 
 
+def runs(name: str) -> list[tuple[dict[str, Any], np.ndarray]]:
+    """Inputs, and what y is of them."""
+    return [({"x": x}, CASES[name][1](x)) for x in GIVEN]
+
+
 @pytest.mark.parametrize("name", SPREAD)
 def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list[str]) -> None:
-    text, expected = CASES[name]
-    session = circlet.Session(load(text, 17), "native")
-    for x in GIVEN:
-        np.testing.assert_allclose(session.run({"x": x})["y"], expected(x), 1e-5, 1e-5)
+    expect(circlet.Session(load(CASES[name][0], 17), "native"), runs(name), 1e-5)
     assert len(compiled) == 1
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_lists(name: str) -> None:
-    text, expected = CASES[name]
-    model = load(text, 17)
+    model = load(CASES[name][0], 17)
     changed = spread_lists(INTERPRETED.run(model))
-    appends = sum(each.name == "LIST_APPEND" for graph in changed.subgraphs for each in graph.operators)
-    assert bool(appends) is (name in SPREAD)
-    for session in (circlet.Session(model, "cpu"), circlet.Session(changed, "cpu"), circlet.Session(model, "native")):
-        for x in GIVEN:
-            np.testing.assert_allclose(session.run({"x": x})["y"], expected(x), 1e-5, 1e-5)
+    assert ("LIST_APPEND" in names(changed)) is (name in SPREAD)
+    for each, backend in ((model, "cpu"), (changed, "cpu"), (model, "native")):
+        expect(circlet.Session(each, backend), runs(name), 1e-5)
 
 
 def test_errors_name_the_operators_of_the_model() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import StablehloCase
@@ -215,13 +216,26 @@ def given(name: str, size: tuple[int, int]) -> dict[str, Any]:
     return {"x": x, "lengths": np.array([length // 2, length - length // 2], np.int64)}
 
 
+def names(model: Model) -> set[str]:
+    """Of all operators."""
+    return {each.name for graph in model.subgraphs for each in graph.operators}
+
+
+def runs(name: str) -> list[tuple[dict[str, Any], np.ndarray]]:
+    """Inputs, and what y is of them."""
+    inputs = [given(name, size) for size in SIZES]
+    return [(each, CASES[name][1](each["x"], each["lengths"])) for each in inputs]
+
+
+def expect(session: circlet.Session, wanted: Sequence[tuple[dict[str, Any], np.ndarray]], tolerance: float) -> None:
+    """Of a model with the result y."""
+    for inputs, y in wanted:
+        np.testing.assert_allclose(session.run(inputs)["y"], y, tolerance, tolerance)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list[str]) -> None:
-    text, expected = CASES[name]
-    session = circlet.Session(load(text, 17), "native")
-    for size in SIZES:
-        inputs = given(name, size)
-        np.testing.assert_allclose(session.run(inputs)["y"], expected(inputs["x"], inputs["lengths"]), 1e-4, 1e-4)
+    expect(circlet.Session(load(CASES[name][0], 17), "native"), runs(name), 1e-4)
     assert len(compiled) == 1
 
 
@@ -236,16 +250,11 @@ def test_a_model_of_one_batch_that_says_any_is_one_function(folder: Path, compil
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_lists(name: str) -> None:
-    text, expected = CASES[name]
-    model = load(text, 17)
+    model = load(CASES[name][0], 17)
     changed = spread_lists(INTERPRETED.run(model))
-    names = {each.name for graph in changed.subgraphs for each in graph.operators}
-    assert names & {"LIST_APPEND", "LIST_PART"}
-    for session in (circlet.Session(model, "cpu"), circlet.Session(changed, "cpu")):
-        for size in SIZES:
-            inputs = given(name, size)
-            found = session.run(inputs)["y"]
-            np.testing.assert_allclose(found, expected(inputs["x"], inputs["lengths"]), 1e-4, 1e-4)
+    assert names(changed) & {"LIST_APPEND", "LIST_PART"}
+    for each in (model, changed):
+        expect(circlet.Session(each, "cpu"), runs(name), 1e-4)
 
 
 @pytest.mark.parametrize(("lengths", "message"), [
