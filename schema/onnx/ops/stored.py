@@ -70,8 +70,8 @@ def _sums_of_wide(node: Node, x: Stored, weights: Array, bias: Value | None) -> 
     graph, (given, zero) = node.graph, x
     data, point = signed(graph, given, None if zero is None else c.reshape(graph, zero, []))
     outside = None if point is None else c.cast(graph, point, DType.INT8)
-    begin, offset = _begin(node, weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int32), point, bias), _offset(
-        weights)
+    offset = _offset(weights)
+    begin = _begin(node, weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int32), point, bias)
     inside = begin if begin is not None and begin.is_constant else None
     sums = convolved(node, data, constant((weights - offset).astype(np.int8)), inside, outside)
     if offset.any():
