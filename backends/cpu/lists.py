@@ -6,14 +6,22 @@ import numpy as np
 
 from circlet.backends.cpu.move import moving
 from circlet.backends.cpu.rule import Node, rule, store
+from circlet.backends.refusal import Refusal
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
+from circlet.runtime.ir.types import Array
 from circlet.runtime.ops import lists as ops
 from circlet.runtime.ops.sequence import cuts, place
+from circlet.runtime.records import replace
 
 
 def _any(call: Call) -> str | None:
     return None
+
+
+def _elements(refuses: Refusal) -> Refusal:
+    """Refuses what another refusal does, whatever output 1 is, which says where elements end."""
+    return lambda call: refuses(replace(call, outputs=call.outputs[:1]))
 
 
 @rule(ops.ListEmpty, accepts=moving())
@@ -29,15 +37,43 @@ def list_begin(node: Node[ops.ListBegin]) -> Step:
 
 @rule(ops.ListAppend, accepts=moving())
 def list_append(node: Node[ops.ListAppend]) -> Step:
-    source, element, out, axis = node.input(0), node.input(1), node.out, node.op.axis
+    return _append(node.op, node.input(0), node.input(1), node.out)
+
+
+def _append(op: ops.ListAppend, source: Array, element: Array, out: Array) -> Step:
+    axis = op.axis
     before = (*(slice(None),) * axis, slice(None, source.shape[axis]))
     behind = (*before[:axis], slice(source.shape[axis], None))
-    added = np.expand_dims(element, axis) if node.op.stacked else element
+    added = np.expand_dims(element, axis) if op.stacked else element
 
     def step() -> None:
         if source.size:
             out[before] = source
         out[behind] = added
+
+    return step
+
+
+@rule(ops.ListAppendPart, accepts=_elements(moving({2})))
+def list_append_part(node: Node[ops.ListAppendPart]) -> Step:
+    append = _append(node.op, node.input(0), node.input(1), node.out)
+    before, ends, size = node.input(2), node.outputs[1], node.out.shape[node.op.axis]
+
+    def step() -> None:
+        append()
+        ends[:-1], ends[-1] = before, size
+
+    return step
+
+
+@rule(ops.ListJoin, accepts=_elements(moving()))
+def list_join(node: Node[ops.ListJoin]) -> Step:
+    elements, axis, (out, ends) = node.inputs, node.op.axis, node.outputs
+    sizes = np.cumsum([each.shape[axis] for each in elements])
+
+    def step() -> None:
+        np.concatenate(elements, axis, out)
+        ends[:] = sizes
 
     return step
 

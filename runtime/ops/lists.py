@@ -12,6 +12,7 @@ from typing import ClassVar
 from circlet.runtime.ir.length import is_late, is_length
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.operands import agreed_shape, normalize_axis, replaced, scalar
 from circlet.runtime.ops.sequence import cuts, place
 from circlet.runtime.records import dataclass
@@ -117,6 +118,39 @@ class ListAppend(ListOp):
 
     def appends(self) -> Mapping[int, tuple[int, int]]:
         return {0: (0, self.axis)}
+
+
+@dataclass(frozen=True)
+class ListAppendPart(ListAppend):
+    """The same, and where the elements end, int64 (n,): input 2 before, output 1 then."""
+
+    name: ClassVar[str] = "LIST_APPEND_PART"
+    inputs: ClassVar[Count] = exactly(3)
+    results: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return (*super().infer(args), (args[2].shape[0] + 1,))
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[0].dtype, DType.INT64)
+
+    def appends(self) -> Mapping[int, tuple[int, int]]:
+        return {**super().appends(), 1: (2, 0)}
+
+
+@dataclass(frozen=True)
+class ListJoin(ListOp):
+    """Elements joined along the axis, and where they end, int64 (n,)."""
+
+    name: ClassVar[str] = "LIST_JOIN"
+    inputs: ClassVar[Count] = at_least(1)
+    results: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return (*Concatenation(self.axis).infer(args), (len(args),))
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[0].dtype, DType.INT64)
 
 
 @dataclass(frozen=True)

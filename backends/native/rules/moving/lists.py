@@ -14,7 +14,7 @@ from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.lists import ListAppend, ListBegin, ListEmpty, ListEnds, ListPart
+from circlet.runtime.ops.lists import ListAppend, ListAppendPart, ListBegin, ListEmpty, ListEnds, ListJoin, ListPart
 from circlet.runtime.ops.operands import replaced
 
 
@@ -37,10 +37,31 @@ def list_begin(node: Node[ListBegin]) -> tuple[Value]:
 @nest(ListAppend, movable, memory_inputs=frozenset())
 def list_append(node: Node[ListAppend], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of a list and an element: one with both, by `join`."""
-    axis, added = node.op.axis, node.input(1)
-    source = node.input(0)
-    inputs = [added.reshaped(node.op.slice(added.shape))]
-    join(e, sinks[0], [source, *inputs] if source.size != 0 else inputs, axis)
+    _append(e, sinks[0], node.op, node.input(0), node.input(1))
+
+
+def _append(e: Emitter, sink: Sink, op: ListAppend, source: Value, element: Value) -> None:
+    added = element.reshaped(op.slice(element.shape))
+    join(e, sink, [source, added] if source.size != 0 else [added], op.axis)
+
+
+@nest(ListAppendPart, movable, memory_inputs=frozenset())
+def list_append_part(node: Node[ListAppendPart], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """The same, and where its elements end."""
+    _append(e, sinks[0], node.op, node.input(0), node.input(1))
+    end = node.shapes[0][node.op.axis]
+    join(e, sinks[1], [node.input(2), filled((1,), DType.INT64, _stored(e, e.number(end)))], 0)
+
+
+@nest(ListJoin, movable, memory_inputs=frozenset())
+def list_join(node: Node[ListJoin], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of elements: all of them, by `join`, and where they end."""
+    axis, end = node.op.axis, 0
+    inputs = [node.input(k) for k in range(len(node.call.inputs))]
+    join(e, sinks[0], inputs, axis)
+    for k, each in enumerate(inputs):
+        end = end + each.shape[axis]
+        sinks[1](e, [e.number(k)], _stored(e, e.number(end)))
 
 
 @nest(ListEnds, movable, memory_inputs=frozenset({1}), is_last=True)
@@ -83,7 +104,7 @@ def list_part(node: Node[ListPart]) -> tuple[Value]:
     count = x.shape[axis] if node.op.stacked else node.input(2).shape[0]
     number = (position + count).where(position.compare("<", 0), position)
     expect(node, number.is_in(0, Whole(e, count) - 1),
-           f"position: expected one of {count} elements, found {{}}", position)
+           f"position: expected {-count} to {count - 1} for {count} elements, found {{}}", position)
     starts = [Whole(e, 0) for _ in x.shape]
     if node.op.stacked:
         starts[axis] = number

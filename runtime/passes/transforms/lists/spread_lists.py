@@ -2,8 +2,8 @@
 
 A sequence is an object of Python, which no code has. As a tensor its elements lie one behind another: along a new axis
 where something stacks them, so that they have one shape; else along the axis on which they were cut, or are joined.
-Where pieces of a tensor are read by position, the tensor of where they end goes along; where elements that are joined
-are counted, their number does.
+Where pieces of a tensor, or elements that are joined, are read by position, the tensor of where they end goes along;
+where elements that are joined are only counted, their number does.
 
 A sequence is followed from where it is made through all subgraphs that it goes to. It stays as it is where something
 else is done with it, or a subgraph that it goes to is invoked from several places.
@@ -24,7 +24,7 @@ from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import Branch, CallSubgraph, If, Invoke, PreTestedLoop
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Concatenation, Pack
-from circlet.runtime.ops.lists import ListAppend, ListBegin, ListEmpty, ListEnds, ListPart
+from circlet.runtime.ops.lists import ListAppend, ListAppendPart, ListBegin, ListEmpty, ListEnds, ListJoin, ListPart
 from circlet.runtime.ops.loop_steps import LoopLength, LoopZeros
 from circlet.runtime.ops.sequence import (
     SequenceAt,
@@ -145,20 +145,21 @@ def _laid_out(model: Model, web: _Web) -> bool:
     given += [(index, tensor) for index, each in constructs for tensor in each.inputs]
     elements = [_described(model, each) for each in given]
     joins = {(each.op.axis, each.op.new_axis) for _, each in web.uses if isinstance(each.op, SequenceConcat)}
-    if not elements or None in elements or len(joins) > 1:
+    if not any(elements) or len(joins) > 1:
         return False
     element, *others = filter(None, elements)
     if any(len(each.signature) != len(element.signature) or each.dtype is not element.dtype for each in others):
         return False
-    is_one = element.is_static and all(each.is_static and each.shape == element.shape for each in others)
+    is_one = all(each is not None and each.is_static and each.shape == element.shape for each in elements)
     is_one = is_one or len(given) == len(inserts) == 1  # whether code is made says whether they are of one shape
     (axis, web.stacked), = joins or {(0, is_one)}
     most = len(element.signature) + web.stacked
     web.axis, web.element = axis + most if axis < 0 else axis, element
-    web.is_counted = not web.stacked and SequenceLength in kinds
-    if web.is_counted and not all(web.crosses(model, index) for index, _ in inserts):
-        return False  # counting there is an operator, and those of a subgraph that stays keep their places
-    return 0 <= web.axis < most and (web.stacked or (bool(joins) and SequenceAt not in kinds))
+    # counting is an operator, and those of a subgraph that stays keep their places
+    can_count = SequenceAt not in kinds and all(web.crosses(model, index) for index, _ in inserts)
+    is_asked = not web.stacked and not kinds.isdisjoint({SequenceAt, SequenceLength})
+    web.is_counted, web.has_ends = is_asked and can_count, is_asked and not can_count
+    return 0 <= web.axis < most and (web.stacked or bool(joins))
 
 
 _KNOWN = {SequenceAt, SequenceConcat, SequenceConstruct, SequenceInsert, SequenceLength, SequenceSplit}
@@ -290,10 +291,14 @@ class _Graph:
         base, more = self._counts[tensor]
         if base != ABSENT and not more:
             return Alias(), (base,)
-        data = np.array(more, np.int64)
-        data.setflags(write=False)
-        number = self._added(Tensor(f"{self._graph.tensors[tensor].name}_more", DType.INT64, (), data=data))
+        number = self._constant(f"{self._graph.tensors[tensor].name}_more", more)
         return (Alias(), (number,)) if base == ABSENT else (Add(), (base, number))
+
+    def _constant(self, name: str, value: int | Sequence[int]) -> int:
+        """The number of a new tensor of int64 that is always the same."""
+        data = np.array(value, np.int64)
+        data.setflags(write=False)
+        return self._added(Tensor(name, DType.INT64, data.shape, data=data))
 
     def _added(self, tensor: Tensor) -> int:
         """The number of a new tensor."""
@@ -332,12 +337,8 @@ class _Graph:
             if ends is not None:
                 self._ends[outputs[0]] = ends
             return replace(operator, inputs=inputs)
-        if isinstance(op, SequenceConstruct):
-            if inputs:
-                return replace(operator, op=Pack(len(inputs), web.axis) if web.stacked else Concatenation(web.axis))
-            return replace(operator, op=ListEmpty(web.axis, web.stacked, _open(web, 0)))
-        if isinstance(op, SequenceInsert):
-            return replace(operator, op=ListAppend(web.axis, web.stacked), inputs=inputs[:2])
+        if isinstance(op, (SequenceConstruct, SequenceInsert)):
+            return self._making(operator, web, inputs)
         if isinstance(op, SequenceAt):
             return replace(operator, op=ListPart(web.axis, web.stacked),
                            inputs=inputs if ends is None else (*inputs, ends))
@@ -345,6 +346,22 @@ class _Graph:
             return self._length(operator, web)
         assert isinstance(op, SequenceConcat), f"{op.title} reads no sequence"
         return replace(operator, op=Alias(), inputs=inputs)
+
+    def _making(self, operator: Operator, web: _Web, inputs: tuple[int, ...]) -> Operator:
+        """What takes the place of an operator that makes a sequence of elements that were none."""
+        made, = operator.outputs
+        if not inputs:
+            if web.has_ends:
+                self._ends[made] = self._constant(f"{self._graph.tensors[made].name}_ends", [])
+            return replace(operator, op=ListEmpty(web.axis, web.stacked, _open(web, 0)))
+        if isinstance(operator.op, SequenceInsert):
+            if not web.has_ends:
+                return replace(operator, op=ListAppend(web.axis, web.stacked), inputs=inputs[:2])
+            given = (*inputs[:2], self._ends[operator.inputs[0]])
+            return replace(operator, op=ListAppendPart(web.axis), inputs=given, outputs=(made, self._companion(made)))
+        if web.has_ends:
+            return replace(operator, op=ListJoin(web.axis), outputs=(made, self._companion(made)))
+        return replace(operator, op=Pack(len(inputs), web.axis) if web.stacked else Concatenation(web.axis))
 
     def _counted(self, operator: Operator) -> None:
         """Says how many elements the result of an operator that makes or hands on a sequence has."""

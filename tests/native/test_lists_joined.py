@@ -1,0 +1,168 @@
+"""Lists that are joined as well as read by position are part of the code for any lengths, of their elements too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.passes.pipelines import INTERPRETED
+from circlet.runtime.passes.transforms.lists.spread_lists import spread_lists
+from tests.native.test_lengths import floats
+from tests.needs import NATIVE
+
+pytest.importorskip("onnx")
+pytestmark = NATIVE
+
+from tests.native.test_lists_spread import NUMBERS, expect, names  # noqa: E402
+from tests.schema.onnx.graphs import load  # noqa: E402
+
+HEAD = "g (float[b, t, 2] x, int64 k) => (float[m, r, s] y) {" + NUMBERS + """ ones = Constant<value = int64[1] {1}>()
+    size = Shape(x) steps = Gather(size, one) two = Add(one, one) minus = Constant<value = int64[1] {-1}>()
+    far = Constant<value = int64[1] {9223372036854775807}>() nought = Constant<value = float {0.0}>()
+    start = Slice(x, none, ones, ones) empty = SequenceEmpty() begun = SequenceConstruct(start) """
+LOOP = """all = Loop(steps, yes, LIST)<body = body (int64 i, bool c, seq(float) items)
+    => (bool more, seq(float) longer) { more = Identity(yes) next = Add(i, one)
+    from = Reshape(i, ones) to = Reshape(next, ones) column = Slice(x, from, to, ones) """
+JOINED = "}> joint = ConcatFromSequence<axis = 1>(all) "
+Y = "y = Identity(joint) }"
+ONE_OF = "one_of = SequenceAt(all, k) sum = ReduceSum<keepdims = 1>(one_of, ones) y = Add(joint, sum) }"
+
+
+def columns(x: np.ndarray) -> list[np.ndarray]:
+    return np.split(x, x.shape[1], 1)
+
+
+def continued(x: np.ndarray, k: int) -> np.ndarray:
+    """All of x, then as many columns, each made of the one before."""
+    found = [x]
+    for _ in columns(x):
+        found.append(np.tanh(found[-1][:, -1:] + x[:, :1]))
+    return np.concatenate(found, 1)
+
+
+def halting(x: np.ndarray, k: int) -> np.ndarray:
+    """Pairs of columns, of which the last may be one, each with the sum of the pair before."""
+    found: list[np.ndarray] = []
+    for at in range(0, x.shape[1], 2):
+        before = found[-1].sum(1, keepdims=True) if found else np.float32(0)
+        found.append(np.tanh(x[:, at:at + 2] + before))
+    return np.concatenate(found, 1)
+
+
+def chosen(x: np.ndarray, k: int) -> np.ndarray:
+    """One column or two, by its sum, and the sum of the element at k."""
+    found = [x[:, at:at + 1 + (each.sum() > 0)] for at, each in enumerate(columns(x))]
+    joint: np.ndarray = np.concatenate(found, 1) + found[k].sum(1, keepdims=True)
+    return joint
+
+
+def all_before(x: np.ndarray, k: int) -> np.ndarray:
+    """Each column with half of all before, which are gone through."""
+    found = [x[:, :1]]
+    for each in columns(x):
+        total = np.zeros_like(found[0])
+        for other in found:
+            total = np.tanh(total + other)
+        found.append(each + total)
+    return np.concatenate(found, 1)
+
+
+def kept(x: np.ndarray, k: int) -> np.ndarray:
+    """The first column and those of positive sum, each with the one kept before, and how many there are."""
+    found = [x[:, :1]]
+    for each in columns(x):
+        found += [np.tanh(each + found[-1])] if each.sum() > 0 else []
+    joint: np.ndarray = np.concatenate(found, 1) + np.float32(len(found))
+    return joint
+
+
+def middle(x: np.ndarray, k: int) -> np.ndarray:
+    """Each column and all of x in the end, of which the element in the middle is read."""
+    found = [*map(np.tanh, columns(x)), x]
+    joint: np.ndarray = np.concatenate(found, 1) + found[len(found) // 2].sum(1, keepdims=True)
+    return joint
+
+
+CASES: dict[str, tuple[str, Callable[[np.ndarray, int], np.ndarray]]] = {
+    "continued": (HEAD + "list = SequenceConstruct(x) " + LOOP.replace("LIST", "list") + """
+        last = SequenceAt(items, least) tail = Slice(last, minus, far, ones) sum = Add(tail, start) new = Tanh(sum)
+        longer = SequenceInsert(items, new) """ + JOINED + Y, continued),
+    "halting": (HEAD + "up = Add(steps, one) pairs = Div(up, two) " + LOOP.replace("LIST", "empty").replace(
+        "steps", "pairs").replace("from = Reshape(i, ones) to = Reshape(next, ones)", """at = Mul(i, two)
+        end = Add(at, two) from = Reshape(at, ones) to = Reshape(end, ones)""") + """some = Greater(i, zero)
+        before = If(some)<then_branch = then () => (float[m, 1, s] sum) { last = SequenceAt(items, least)
+            sum = ReduceSum(last, ones) },
+            else_branch = else () => (float[m, 1, s] zeros) { zeros = Mul(start, nought) }>
+        shape = Constant<value = int64[3] {-1, 1, 2}>() row = Reshape(before, shape) both = Add(column, row)
+        new = Tanh(both) longer = SequenceInsert(items, new) """ + JOINED + Y, halting),
+    "chosen": (HEAD + LOOP.replace("LIST", "empty") + """sum = ReduceSum<keepdims = 0>(column)
+        good = Greater(sum, nought) new = If(good)<then_branch = then () => (float[m, r, s] pair) {
+            behind = Add(to, ones) pair = Slice(x, from, behind, ones) },
+            else_branch = else () => (float[m, r, s] same) { same = Identity(column) }>
+        longer = SequenceInsert(items, new) """ + JOINED + ONE_OF.replace("sum", "part"), chosen),
+    "all before": (HEAD + LOOP.replace("LIST", "begun") + """count = SequenceLength(items)
+        first = SequenceAt(items, zero) zeros = Mul(first, nought) total = Loop(count, yes, zeros)<body = inner
+            (int64 j, bool d, float[m, r, s] v) => (bool again, float[m, r, s] w) { again = Identity(yes)
+            each = SequenceAt(items, j) sum = Add(v, each) w = Tanh(sum) }>
+        new = Add(column, total) longer = SequenceInsert(items, new) """ + JOINED + Y, all_before),
+    "kept": (HEAD + LOOP.replace("LIST", "begun") + """sum = ReduceSum<keepdims = 0>(column) good = Greater(sum, nought)
+        longer = If(good)<then_branch = then () => (seq(float) with) { last = SequenceAt(items, least)
+            both = Add(column, last) new = Tanh(both) with = SequenceInsert(items, new) },
+            else_branch = else () => (seq(float) same) { same = Identity(items) }> """ + JOINED + """
+        n = SequenceLength(all) real = Cast<to = 1>(n) y = Add(joint, real) }""", kept),
+    "middle": (HEAD + LOOP.replace("LIST", "empty") + """new = Tanh(column) longer = SequenceInsert(items, new) }>
+        whole = SequenceInsert(all, x) joint = ConcatFromSequence<axis = 1>(whole) n = SequenceLength(whole)
+        half = Div(n, two) """ + ONE_OF.replace("all, k", "whole, half"), middle),
+}
+GIVEN = [(floats(*size, 2), k) for k, size in enumerate(((2, 7), (3, 40), (1, 6), (4, 3), (2, 100), (1, 3), (2, 7)))]
+
+
+def runs(name: str) -> list[tuple[dict[str, Any], np.ndarray]]:
+    """Inputs, and what y is of them."""
+    return [({"x": x, "k": np.array(k % 3)}, CASES[name][1](x, k % 3)) for x, k in GIVEN]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list[str]) -> None:
+    expect(circlet.Session(load(CASES[name][0], 17), "native"), runs(name), 1e-5)
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_lists(name: str) -> None:
+    model = load(CASES[name][0], 17)
+    changed = spread_lists(INTERPRETED.run(model))
+    assert names(changed) & {"LIST_APPEND_PART", "LIST_JOIN"}
+    for each in (model, changed):
+        expect(circlet.Session(each, "cpu"), runs(name), 1e-5)
+
+
+@pytest.mark.parametrize("k", [-8, 7, 2**40])
+def test_positions_behind_the_last_element_are_errors(k: int, folder: Path) -> None:
+    model = load(CASES["chosen"][0], 17)
+    sessions = [circlet.Session(model, backend) for backend in ("cpu", "native")]
+    good, wanted = runs("chosen")[0]
+    found = []
+    for session in sessions:
+        expect(session, [(good, wanted)], 1e-5)
+        before = session.run(good)["y"]
+        with pytest.raises(circlet.ExecutionError) as error:
+            session.run({**good, "k": np.array(k)})
+        found.append(str(error.value))
+        np.testing.assert_array_equal(session.run(good)["y"], before)
+    assert found[0].startswith("subgraph 0 ('g'), operator ")
+    assert found[0] == found[1].replace("LIST_PART", "SEQUENCE_AT")
+    assert found[0].endswith(f"(SEQUENCE_AT): position: expected -7 to 6 for 7 elements, found {k}")
+
+
+def test_elements_that_cannot_be_joined_are_errors(folder: Path) -> None:
+    """Of another size along the axis along which they are not joined."""
+    text = CASES["continued"][0].replace("new = Tanh(sum)", "other = Concat<axis = 2>(sum, sum) new = Tanh(other)")
+    for backend in ("cpu", "native"):
+        with pytest.raises(circlet.ExecutionError, match="shape"):
+            circlet.Session(load(text, 17), backend).run(runs("continued")[0][0])
