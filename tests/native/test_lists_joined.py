@@ -1,4 +1,4 @@
-"""Lists that are joined as well as read by position are part of the code for any lengths, of their elements too."""
+"""Lists that are read by position, joined or not, are part of the code for any lengths, of their elements too."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ HEAD = "g (float[b, t, 2] x, int64 k) => (float[m, r, s] y) {" + NUMBERS + """ o
 LOOP = """all = Loop(steps, yes, LIST)<body = body (int64 i, bool c, seq(float) items)
     => (bool more, seq(float) longer) { more = Identity(yes) next = Add(i, one)
     from = Reshape(i, ones) to = Reshape(next, ones) column = Slice(x, from, to, ones) """
+PAIRS = "up = Add(steps, one) pairs = Div(up, two) " + LOOP.replace("LIST", "empty").replace("steps", "pairs").replace(
+    "from = Reshape(i, ones) to = Reshape(next, ones)",
+    "at = Mul(i, two) end = Add(at, two) from = Reshape(at, ones) to = Reshape(end, ones)")
 JOINED = "}> joint = ConcatFromSequence<axis = 1>(all) "
 Y = "y = Identity(joint) }"
 ONE_OF = "one_of = SequenceAt(all, k) sum = ReduceSum<keepdims = 1>(one_of, ones) y = Add(joint, sum) }"
@@ -88,13 +91,28 @@ def middle(x: np.ndarray, k: int) -> np.ndarray:
     return joint
 
 
+def halves(x: np.ndarray, k: int) -> np.ndarray:
+    """The sum of each pair of columns, of which the last may be one, last pair first, as turns go through them."""
+    found = [np.tanh(x[:, at:at + 2]) for at in range(0, x.shape[1], 2)]
+    state: np.ndarray = found[0].sum(1, keepdims=True)
+    for each in found[::-1]:
+        state = np.tanh(state + each.sum(1, keepdims=True))
+    return state
+
+
+def latest(x: np.ndarray, k: int) -> np.ndarray:
+    """What is made of the first column and of all that was made, as often as there are columns of positive sum."""
+    found = [x[:, :1]]
+    for each in columns(x):
+        found += [np.tanh(found[-1] + found[0])] if each.sum() > 0 else []
+    return found[-1]
+
+
 CASES: dict[str, tuple[str, Callable[[np.ndarray, int], np.ndarray]]] = {
     "continued": (HEAD + "list = SequenceConstruct(x) " + LOOP.replace("LIST", "list") + """
         last = SequenceAt(items, least) tail = Slice(last, minus, far, ones) sum = Add(tail, start) new = Tanh(sum)
         longer = SequenceInsert(items, new) """ + JOINED + Y, continued),
-    "halting": (HEAD + "up = Add(steps, one) pairs = Div(up, two) " + LOOP.replace("LIST", "empty").replace(
-        "steps", "pairs").replace("from = Reshape(i, ones) to = Reshape(next, ones)", """at = Mul(i, two)
-        end = Add(at, two) from = Reshape(at, ones) to = Reshape(end, ones)""") + """some = Greater(i, zero)
+    "halting": (HEAD + PAIRS + """some = Greater(i, zero)
         before = If(some)<then_branch = then () => (float[m, 1, s] sum) { last = SequenceAt(items, least)
             sum = ReduceSum(last, ones) },
             else_branch = else () => (float[m, 1, s] zeros) { zeros = Mul(start, nought) }>
@@ -118,6 +136,17 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, int], np.ndarray]]] = {
     "middle": (HEAD + LOOP.replace("LIST", "empty") + """new = Tanh(column) longer = SequenceInsert(items, new) }>
         whole = SequenceInsert(all, x) joint = ConcatFromSequence<axis = 1>(whole) n = SequenceLength(whole)
         half = Div(n, two) """ + ONE_OF.replace("all, k", "whole, half"), middle),
+    "halves": (HEAD + PAIRS + """new = Tanh(column) longer = SequenceInsert(items, new) }>
+        n = SequenceLength(all) last = Sub(n, one) one_of = SequenceAt(all, zero) state = ReduceSum(one_of, ones)
+        y = Loop(n, yes, state)<body = back (int64 j, bool d, float[m, 1, s] v) => (bool again, float[m, 1, s] w) {
+            again = Identity(yes) at = Sub(last, j) each = SequenceAt(all, at) part = ReduceSum(each, ones)
+            both = Add(v, part) w = Tanh(both) }> }""", halves),
+    "latest": (HEAD + LOOP.replace("LIST", "begun") + """sum = ReduceSum<keepdims = 0>(column)
+        good = Greater(sum, nought) longer = If(good)<then_branch = then () => (seq(float) with) {
+            last = SequenceAt(items, least) first = SequenceAt(items, zero) both = Add(last, first) new = Tanh(both)
+            with = SequenceInsert(items, new) },
+            else_branch = else () => (seq(float) same) { same = Identity(items) }> }> y = SequenceAt(all, least) }""",
+        latest),
 }
 GIVEN = [(floats(*size, 2), k) for k, size in enumerate(((2, 7), (3, 40), (1, 6), (4, 3), (2, 100), (1, 3), (2, 7)))]
 
@@ -166,3 +195,13 @@ def test_elements_that_cannot_be_joined_are_errors(folder: Path) -> None:
     for backend in ("cpu", "native"):
         with pytest.raises(circlet.ExecutionError, match="shape"):
             circlet.Session(load(text, 17), backend).run(runs("continued")[0][0])
+
+
+def test_elements_that_no_loop_appends_may_differ_everywhere(folder: Path) -> None:
+    model = load("""g (float[a, b] x, float[c, d] y, int64 k) => (float[e, f] z) {
+        list = SequenceConstruct(x, y) one_of = SequenceAt(list, k) z = Tanh(one_of) }""", 17)
+    given = {"x": floats(2, 5), "y": floats(4, 3)}
+    for backend in ("cpu", "native"):
+        session = circlet.Session(model, backend)
+        for k, each in enumerate(given.values()):
+            np.testing.assert_allclose(session.run({**given, "k": np.array(k)})["z"], np.tanh(each), 1e-6)

@@ -1,9 +1,9 @@
 """Makes tensors of sequences that loops and branches fill, cut tensors into and read by position.
 
 A sequence is an object of Python, which no code has. As a tensor its elements lie one behind another: along a new axis
-where something stacks them, so that they have one shape; else along the axis on which they were cut, or are joined.
-Where pieces of a tensor, or elements that are joined, are read by position, the tensor of where they end goes along;
-where elements that are joined are only counted, their number does.
+where something stacks them, so that they have one shape; else along the axis on which they were cut, or are joined, or
+along which they may differ. Where such elements are read by position, the tensor of where they end goes along; where
+they are only counted, their number does.
 
 A sequence is followed from where it is made through all subgraphs that it goes to. It stays as it is where something
 else is done with it, or a subgraph that it goes to is invoked from several places.
@@ -46,16 +46,15 @@ Stays: TypeAlias = "Callable[[Model, int, int], bool]"
 def spread_lists(model: Model, is_code: Stays = lambda model, index, number: True) -> Model:
     """Replaces the operators on such sequences, which keep their places. Subgraphs that sequences go to are new ones,
     as anyone may run the old ones. The model itself, if loops of the new one are no code."""
-    webs = [each for each in _webs(model) if each.is_right]
-    if not webs:
-        return model
-    spreading = _Spreading(model, webs)
-    changed = spreading.model()
-    called = {callee for graph in changed.subgraphs for each in graph.operators for callee in each.op.callees()}
-    begins = ((index, number) for index, graph in enumerate(changed.subgraphs) if index not in called
-              for number, each in enumerate(graph.operators)
-              if not spreading.changed.keys().isdisjoint(reached(changed, each)))
-    return changed if all(is_code(changed, *each) for each in begins) else model
+    for are_alike in (False, True):
+        webs = [each for each in _webs(model, are_alike) if each.is_right]
+        if not webs or (are_alike and not any(each.is_hoped for each in webs)):
+            return model
+        spreading = _Spreading(model, webs)
+        changed = spreading.model()
+        if all(is_code(changed, *each) for each in spreading.begins(changed)):
+            return changed
+    return model
 
 
 @dataclass
@@ -73,6 +72,8 @@ class _Web:
     """What one of its elements is declared to be."""
     has_ends: bool = False
     """Whether another tensor says where its elements end."""
+    is_hoped: bool = False
+    """Whether its elements, of which nobody says so, are taken to have one shape."""
     is_cut: bool = False
     """Whether it is a tensor that was cut."""
     is_counted: bool = False
@@ -84,8 +85,12 @@ class _Web:
         return any((index, each) in self.places for each in (*graph.inputs, *graph.outputs))
 
 
-def _webs(model: Model) -> list[_Web]:
-    """The sequences of what runs reach of a model, of which those that can be tensors are marked."""
+def _webs(model: Model, are_alike: bool = False) -> list[_Web]:
+    """The sequences of what runs reach of a model, of which those that can be tensors are marked.
+
+    Args:
+        are_alike: whether the elements that an operator appends, if only one does, are taken to have one shape.
+    """
     begins = {0, *(each.subgraph for each in model.signatures)}
     used = begins | {each for index in begins for operator in model.subgraphs[index].operators
                      for each in reached(model, operator)}
@@ -107,7 +112,7 @@ def _webs(model: Model) -> list[_Web]:
                 found[index, tensor].is_right = False
     webs = list({id(each): each for each in found.values()}.values())
     for web in webs:
-        web.is_right = web.is_right and _laid_out(model, web)
+        web.is_right = web.is_right and _laid_out(model, web, are_alike)
     return webs
 
 
@@ -132,7 +137,7 @@ def _join(found: dict[Place, _Web], one: Place, other: Place) -> None:
             found[place] = left
 
 
-def _laid_out(model: Model, web: _Web) -> bool:
+def _laid_out(model: Model, web: _Web, are_alike: bool) -> bool:
     """Decides how the elements of a sequence lie; False where they cannot."""
     kinds = {type(operator.op) for _, operator in web.uses}
     inserts, constructs, cuts = ([each for each in web.uses if isinstance(each[1].op, kind)]
@@ -147,19 +152,34 @@ def _laid_out(model: Model, web: _Web) -> bool:
     joins = {(each.op.axis, each.op.new_axis) for _, each in web.uses if isinstance(each.op, SequenceConcat)}
     if not any(elements) or len(joins) > 1:
         return False
-    element, *others = filter(None, elements)
-    if any(len(each.signature) != len(element.signature) or each.dtype is not element.dtype for each in others):
+    known = [each for each in elements if each is not None]
+    if len({(len(each.signature), each.dtype) for each in known}) > 1:
         return False
-    is_one = all(each is not None and each.is_static and each.shape == element.shape for each in elements)
-    is_one = is_one or len(given) == len(inserts) == 1  # whether code is made says whether they are of one shape
-    (axis, web.stacked), = joins or {(0, is_one)}
-    most = len(element.signature) + web.stacked
-    web.axis, web.element = axis + most if axis < 0 else axis, element
+    web.is_hoped = are_alike and not joins and len(given) == len(inserts) == 1
+    (axis, web.stacked), = joins or {(0, True) if web.is_hoped else _alone(known, len(known) == len(elements))}
+    most = len(known[0].signature) + web.stacked
+    web.axis, web.element = axis + most if axis < 0 else axis, known[0]
     # counting is an operator, and those of a subgraph that stays keep their places
     can_count = SequenceAt not in kinds and all(web.crosses(model, index) for index, _ in inserts)
     is_asked = not web.stacked and not kinds.isdisjoint({SequenceAt, SequenceLength})
     web.is_counted, web.has_ends = is_asked and can_count, is_asked and not can_count
-    return 0 <= web.axis < most and (web.stacked or bool(joins))
+    crosses = any(web.crosses(model, index) for index, _ in web.uses)  # so that somebody asks whether it is code
+    return 0 <= web.axis < most and (web.stacked or bool(joins) or crosses)
+
+
+def _alone(elements: Sequence[Tensor], are_all: bool) -> tuple[int, bool]:
+    """The axis along which elements lie that nothing joins, and whether it is a new one: if they have one shape, else
+    the last one along which they may differ.
+
+    Args:
+        elements: as they are declared.
+        are_all: whether there are no others.
+    """
+    sizes = zip(*(each.signature for each in elements), strict=True)
+    differ = [axis for axis, each in enumerate(sizes) if -1 in each or len({*each}) > 1]
+    if differ or not are_all:
+        return max(differ, default=-1), False
+    return 0, True
 
 
 _KNOWN = {SequenceAt, SequenceConcat, SequenceConstruct, SequenceInsert, SequenceLength, SequenceSplit}
@@ -205,6 +225,14 @@ class _Spreading:
         """The numbers of the new subgraphs, by those of the old ones."""
         self.changed = {self.numbers.get(each, each): each for each in touched}
         """The numbers of subgraphs that change, with those of what they are made of."""
+
+    def begins(self, changed: Model) -> Iterator[tuple[int, int]]:
+        """Of the changed model, the subgraphs that nothing invokes and their operators that reach what was changed."""
+        called = {callee for graph in changed.subgraphs for each in graph.operators for callee in each.op.callees()}
+        for index, graph in enumerate(changed.subgraphs):
+            for number, each in enumerate(graph.operators if index not in called else ()):
+                if not self.changed.keys().isdisjoint(reached(changed, each)):
+                    yield index, number
 
     def model(self) -> Model:
         """The model with all of them replaced."""
