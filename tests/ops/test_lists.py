@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.runtime.ops.lists import ListAppend, ListBegin, ListEmpty, ListEnds, ListPart
+from circlet.runtime.ops.lists import ListAppend, ListAppendPart, ListBegin, ListEmpty, ListEnds, ListJoin, ListPart
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
 
@@ -32,6 +32,15 @@ CASES = [
     Case("other shape", ListAppend(1, True), [X, ROW[:1, :2]], [X], error="cannot append an element of shape"),
     Case("other rank", ListAppend(1), [X, ROW], [X], error="cannot append an element of shape"),
     Case("an axis that the list has not", ListAppend(2), [ROW, X], [ROW], error="cannot append an element of shape"),
+    Case("with ends", ListAppendPart(1), [X, X[:, :3], ENDS],
+         [np.concatenate([X, X[:, :3]], 1), np.array([1, 1, 4, 7], I64)]),
+    Case("nothing, with ends", ListAppendPart(1), [X, NONE, ENDS], [X, np.array([1, 1, 4, 4], I64)]),
+    Case("first, with ends", ListAppendPart(1), [np.zeros((0, 0, 3), np.float32), X, ENDS[:0]],
+         [X, np.array([4], I64)]),
+    Case("other rank, with ends", ListAppendPart(1), [X, ROW, ENDS], [X, ENDS], error="cannot append an element of"),
+    Case("joined", ListJoin(1), [X, NONE, X[:, 2:]], [np.concatenate([X, X[:, 2:]], 1), np.array([4, 4, 6], I64)]),
+    Case("joined, one", ListJoin(0), [ROW], [ROW, np.array([2], I64)]),
+    Case("joined, other sizes", ListJoin(0), [X, NONE], [X, ENDS[:2]], error="input 1: expected the shape of input 0"),
     Case("even", ListEnds(1), [X, T(np.array(2, I64), constant=True)], [np.array([2, 4], I64)]),
     Case("uneven", ListEnds(1), [X, T(np.array(3, I64), constant=True)], [np.array([3, 4], I64)]),
     Case("long", ListEnds(-2), [X, T(np.array(9, I64), constant=True)], [np.array([4], I64)]),

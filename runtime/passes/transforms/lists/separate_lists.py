@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import CallSubgraph, If, PreTestedLoop
 from circlet.runtime.ops.layout import Concatenation, Pack
+from circlet.runtime.ops.loop_options import Feed
+from circlet.runtime.ops.loop_steps import LoopZeros
 from circlet.runtime.ops.sequence import (
     OptionalGetElement,
     OptionalHasElement,
@@ -124,7 +127,17 @@ class _Family:
         for one, other in same_values(model, index, operator):
             for k in range(lengths.get(one, 0)):
                 elements.join(one, k, other, k)
+        if isinstance(op, LoopZeros):
+            return self._asks(model, index, operator, op)
         return isinstance(op, (*_INVOKING, *_READING, Alias))
+
+    def _asks(self, model: Model, index: int, operator: Operator, op: LoopZeros) -> bool:
+        """Whether the body that an operator asks for a shape takes what the operator is given."""
+        body = op.loop.body_subgraph_index
+        places = [*(each.body_input for each in op.loop.carried), *op.loop.invariants]
+        given = zip(operator.inputs[op.own:], places, strict=False)
+        return all((body, model.subgraphs[body].inputs[place]) in self.places
+                   for tensor, place in given if (index, tensor) in self.places)
 
 
 @dataclass(frozen=True)
@@ -243,6 +256,15 @@ class _Separated:
         self.numbers = {index: len(model.subgraphs) + k for k, index in enumerate(crossed)}
         """The numbers of the new subgraphs, by those of the old ones."""
 
+    def places(self, index: int) -> tuple[Sequence[range], Sequence[range]]:
+        """The positions that inputs and outputs of a subgraph have now, by those they had."""
+        graph = self._model.subgraphs[index]
+        return self._counted(index, graph.inputs), self._counted(index, graph.outputs)
+
+    def _counted(self, index: int, tensors: Sequence[int]) -> Sequence[range]:
+        counts = [len(self.declared.get((index, each), (each,))) for each in tensors]
+        return [range(end - count, end) for end, count in zip(accumulate(counts), counts, strict=True)]
+
     def model(self) -> Model:
         """The model with all of them replaced."""
         subgraphs = [*self._model.subgraphs, *(self._model.subgraphs[each] for each in self.numbers)]
@@ -304,7 +326,27 @@ class _Graph:
             inputs = self._taken(operator.inputs)
             outputs = tuple(each for tensor in operator.outputs for each in self._begun(tensor))
             return replace(operator, op=redirected(op, self._separated.numbers), inputs=inputs, outputs=outputs)
+        if isinstance(op, LoopZeros):
+            return self._shaping(operator, op)
         return replace(self._reading(operator, self._elements[operator.inputs[0]]), version=1)
+
+    def _shaping(self, operator: Operator, op: LoopZeros) -> Operator:
+        """Of an operator that asks the body of a loop for a shape."""
+        loop, numbers = op.loop, self._separated.numbers
+        given, made = self._separated.places(loop.body_subgraph_index)
+
+        def fed(feed: Feed | None) -> Feed | None:
+            return None if feed is None else replace(feed, body_input=given[feed.body_input].start)
+
+        changed = replace(
+            loop, body_subgraph_index=numbers.get(loop.body_subgraph_index, loop.body_subgraph_index),
+            iteration=fed(loop.iteration), cond_input=fed(loop.cond_input),
+            carried=tuple(replace(each, body_input=one, body_output=other) for each in loop.carried
+                          for one, other in zip(given[each.body_input], made[each.body_output], strict=True)),
+            invariants=tuple(place for each in loop.invariants for place in given[each]),
+            scan_inputs=tuple(replace(each, body_input=given[each.body_input].start) for each in loop.scan_inputs))
+        return replace(operator, op=replace(op, loop=changed, output=made[op.output].start),
+                       inputs=self._taken(operator.inputs))
 
     def _reading(self, operator: Operator, elements: Sequence[int]) -> Operator:
         """What takes the place of an operator that reads a sequence."""
