@@ -1,9 +1,9 @@
 """Makes tensors of sequences that loops and branches fill, cut tensors into and read by position.
 
 A sequence is an object of Python, which no code has. As a tensor its elements lie one behind another: along a new axis
-where something stacks them, so that they have one shape; else along the axis on which they were cut, or are joined, or
-along which they may differ. Where such elements are read by position, the tensor of where they end goes along; where
-they are only counted, their number does.
+where something stacks them, so that they have one shape, or nothing says that they have not; else along the axis on
+which they were cut, or are joined, or along which they may differ. Where such elements are read by position, the tensor
+of where they end goes along; where they are only counted, their number does.
 
 A sequence is followed from where it is made through all subgraphs that it goes to. It stays as it is where something
 else is done with it, or a subgraph that it goes to is invoked from several places.
@@ -11,7 +11,7 @@ else is done with it, or a subgraph that it goes to is invoked from several plac
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -36,7 +36,8 @@ from circlet.runtime.ops.sequence import (
 )
 from circlet.runtime.ops.shape import Alias
 from circlet.runtime.passes.transforms.eliminate_dead import SKIP
-from circlet.runtime.passes.transforms.lists.places import Place, connected, reached, redirected, same_values
+from circlet.runtime.passes.transforms.lists.elements import Elements, alone, same
+from circlet.runtime.passes.transforms.lists.places import Place, reached, redirected
 from circlet.runtime.records import replace
 
 Stays: TypeAlias = "Callable[[Model, int, int], bool]"
@@ -46,10 +47,12 @@ Stays: TypeAlias = "Callable[[Model, int, int], bool]"
 def spread_lists(model: Model, is_code: Stays = lambda model, index, number: True) -> Model:
     """Replaces the operators on such sequences, which keep their places. Subgraphs that sequences go to are new ones,
     as anyone may run the old ones. The model itself, if loops of the new one are no code."""
-    for are_alike in (False, True):
+    for are_alike in (True, False):
         webs = [each for each in _webs(model, are_alike) if each.is_right]
-        if not webs or (are_alike and not any(each.is_hoped for each in webs)):
+        if not webs:
             return model
+        if are_alike and not any(each.is_hoped for each in webs):
+            continue
         spreading = _Spreading(model, webs)
         changed = spreading.model()
         if all(is_code(changed, *each) for each in spreading.begins(changed)):
@@ -85,11 +88,11 @@ class _Web:
         return any((index, each) in self.places for each in (*graph.inputs, *graph.outputs))
 
 
-def _webs(model: Model, are_alike: bool = False) -> list[_Web]:
+def _webs(model: Model, are_alike: bool) -> list[_Web]:
     """The sequences of what runs reach of a model, of which those that can be tensors are marked.
 
     Args:
-        are_alike: whether the elements that an operator appends, if only one does, are taken to have one shape.
+        are_alike: whether elements that nothing joins are taken to have one shape where no turn may cut one short.
     """
     begins = {0, *(each.subgraph for each in model.signatures)}
     used = begins | {each for index in begins for operator in model.subgraphs[index].operators
@@ -99,7 +102,7 @@ def _webs(model: Model, are_alike: bool = False) -> list[_Web]:
     found = {(index, number): _Web({(index, number)}) for index in used
              for number, tensor in enumerate(model.subgraphs[index].tensors) if tensor.dtype is DType.VARIANT}
     for index, operator in operators:
-        for one, other in _same(model, index, operator):
+        for one, other in same(model, index, operator):
             _join(found, one, other)
     for index, operator in operators:
         if not isinstance(operator.op, (Alias, If, CallSubgraph, PreTestedLoop, LoopZeros)):
@@ -110,17 +113,10 @@ def _webs(model: Model, are_alike: bool = False) -> list[_Web]:
         for tensor in {*model.subgraphs[index].inputs, *model.subgraphs[index].outputs}:
             if (index, tensor) in found and called[index] != 1:
                 found[index, tensor].is_right = False
-    webs = list({id(each): each for each in found.values()}.values())
+    webs, elements = list({id(each): each for each in found.values()}.values()), Elements(model)
     for web in webs:
-        web.is_right = web.is_right and _laid_out(model, web, are_alike)
+        web.is_right = web.is_right and _laid_out(model, web, elements, are_alike)
     return webs
-
-
-def _same(model: Model, index: int, operator: Operator) -> Iterator[tuple[Place, Place]]:
-    """The values that are one by an operator, or by which a loop goes on; a sequence with one more element is."""
-    if isinstance(operator.op, SequenceInsert):
-        yield (index, operator.outputs[0]), (index, operator.inputs[0])
-    yield from same_values(model, index, operator)
 
 
 def _join(found: dict[Place, _Web], one: Place, other: Place) -> None:
@@ -137,7 +133,7 @@ def _join(found: dict[Place, _Web], one: Place, other: Place) -> None:
             found[place] = left
 
 
-def _laid_out(model: Model, web: _Web, are_alike: bool) -> bool:
+def _laid_out(model: Model, web: _Web, elements: Elements, are_alike: bool) -> bool:
     """Decides how the elements of a sequence lie; False where they cannot."""
     kinds = {type(operator.op) for _, operator in web.uses}
     inserts, constructs, cuts = ([each for each in web.uses if isinstance(each[1].op, kind)]
@@ -148,15 +144,15 @@ def _laid_out(model: Model, web: _Web, are_alike: bool) -> bool:
         return len(cuts) == 1 and kinds <= _OF_PIECES and _cut(model, web, *cuts[0])
     given = [(index, each.inputs[1]) for index, each in inserts]
     given += [(index, tensor) for index, each in constructs for tensor in each.inputs]
-    elements = [_described(model, each) for each in given]
+    declared = [elements.declared(each) for each in given]
     joins = {(each.op.axis, each.op.new_axis) for _, each in web.uses if isinstance(each.op, SequenceConcat)}
-    if not any(elements) or len(joins) > 1:
+    known = [each for each in declared if each is not None]
+    if not known or len(joins) > 1 or len({(len(each.signature), each.dtype) for each in known}) > 1:
         return False
-    known = [each for each in elements if each is not None]
-    if len({(len(each.signature), each.dtype) for each in known}) > 1:
-        return False
-    web.is_hoped = are_alike and not joins and len(given) == len(inserts) == 1
-    (axis, web.stacked), = joins or {(0, True) if web.is_hoped else _alone(known, len(known) == len(elements))}
+    (axis, web.stacked), = joins or {alone(known, len(known) == len(declared))}
+    is_said = web.stacked or bool(joins)
+    web.is_hoped = are_alike and not is_said and not any(map(elements.may_be_short, given))
+    axis, web.stacked = (0, True) if web.is_hoped else (axis, web.stacked)
     most = len(known[0].signature) + web.stacked
     web.axis, web.element = axis + most if axis < 0 else axis, known[0]
     # counting is an operator, and those of a subgraph that stays keep their places
@@ -164,22 +160,7 @@ def _laid_out(model: Model, web: _Web, are_alike: bool) -> bool:
     is_asked = not web.stacked and not kinds.isdisjoint({SequenceAt, SequenceLength})
     web.is_counted, web.has_ends = is_asked and can_count, is_asked and not can_count
     crosses = any(web.crosses(model, index) for index, _ in web.uses)  # so that somebody asks whether it is code
-    return 0 <= web.axis < most and (web.stacked or bool(joins) or crosses)
-
-
-def _alone(elements: Sequence[Tensor], are_all: bool) -> tuple[int, bool]:
-    """The axis along which elements lie that nothing joins, and whether it is a new one: if they have one shape, else
-    the last one along which they may differ.
-
-    Args:
-        elements: as they are declared.
-        are_all: whether there are no others.
-    """
-    sizes = zip(*(each.signature for each in elements), strict=True)
-    differ = [axis for axis, each in enumerate(sizes) if -1 in each or len({*each}) > 1]
-    if differ or not are_all:
-        return max(differ, default=-1), False
-    return 0, True
+    return 0 <= web.axis < most and (is_said or crosses)
 
 
 _KNOWN = {SequenceAt, SequenceConcat, SequenceConstruct, SequenceInsert, SequenceLength, SequenceSplit}
@@ -196,20 +177,6 @@ def _cut(model: Model, web: _Web, index: int, cut: Operator) -> bool:
     web.axis, web.element, web.is_cut = op.axis + rank if op.axis < 0 else op.axis, whole, True
     web.has_ends, web.stacked = op.keep_axis, not op.keep_axis
     return 0 <= web.axis < rank and (op.keep_axis or is_each)
-
-
-def _described(model: Model, place: Place) -> Tensor | None:
-    """What an element is declared to be, here or where it goes, or as what loops carry it; None where nobody says how
-    many axes it has."""
-    around: dict[Place, list[Place]] = defaultdict(list)
-    for index, graph in enumerate(model.subgraphs):
-        for operator in graph.operators:
-            for one, other in _same(model, index, operator):
-                around[one].append(other)
-                around[other].append(one)
-    found = (place, *sorted(connected(around, place)))
-    tensors = [model.subgraphs[index].tensors[tensor] for index, tensor in found]
-    return next((each for each in tensors if each.declared is not None), None)
 
 
 class _Spreading:

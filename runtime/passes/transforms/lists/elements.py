@@ -1,0 +1,86 @@
+"""What the elements of sequences are: what they are declared to be, and of what they come."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from circlet.runtime.ir.model import ABSENT, Model, Operator
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ops.controlflow import PreTestedLoop
+from circlet.runtime.ops.sequence import SequenceInsert
+from circlet.runtime.passes.transforms.lists.places import Place, connected, reached, same_values
+
+
+def same(model: Model, index: int, operator: Operator) -> Iterator[tuple[Place, Place]]:
+    """The values that are one by an operator, or by which a loop goes on; a sequence with one more element is."""
+    if isinstance(operator.op, SequenceInsert):
+        yield (index, operator.outputs[0]), (index, operator.inputs[0])
+    yield from same_values(model, index, operator)
+
+
+class Elements:
+    """What becomes elements of sequences of a model."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._around: dict[Place, list[Place]] = defaultdict(list)
+        """What is one with each value."""
+        self._made: dict[Place, Operator] = {}
+        """What makes each value, if it invokes nothing."""
+        self._turning: set[int] = set()
+        """The subgraphs that turns of loops run."""
+        for index, graph in enumerate(model.subgraphs):
+            for operator in graph.operators:
+                self._enter(index, operator)
+
+    def _enter(self, index: int, operator: Operator) -> None:
+        for one, other in same(self._model, index, operator):
+            self._around[one].append(other)
+            self._around[other].append(one)
+        if isinstance(operator.op, PreTestedLoop):
+            self._turning |= reached(self._model, operator)
+        if not operator.op.callees():
+            self._made.update(((index, each), operator) for each in operator.outputs)
+
+    def declared(self, place: Place) -> Tensor | None:
+        """What an element is declared to be, here or where it goes, or as what loops carry it; None where nobody says
+        how many axes it has."""
+        found = (place, *sorted(connected(self._around, place)))
+        tensors = [self._model.subgraphs[index].tensors[tensor] for index, tensor in found]
+        return next((each for each in tensors if each.declared is not None), None)
+
+    def may_be_short(self, place: Place) -> bool:
+        """Whether an element comes of a part that a turn of a loop takes of something, which may end before that."""
+        found, left = {place}, [place]
+        while left:
+            one = left.pop()
+            operator = self._made.get(one)
+            if operator is not None and one[0] in self._turning and self._takes_part(one[0], operator):
+                return True
+            sources = () if operator is None else operator.inputs
+            new = {*self._around.get(one, ()), *((one[0], each) for each in sources if each != ABSENT)} - found
+            found |= new
+            left += new
+        return False
+
+    def _takes_part(self, index: int, operator: Operator) -> bool:
+        """Whether an operator takes a part of its input that only the run tells."""
+        tensors = self._model.subgraphs[index].tensors
+        return any(tensors[operator.inputs[each]].data is None for each in operator.op.parts_from
+                   if operator.inputs[each] != ABSENT)
+
+
+def alone(elements: Sequence[Tensor], are_all: bool) -> tuple[int, bool]:
+    """The axis along which elements lie that nothing joins, and whether it is a new one: if they have one shape, else
+    the last one along which they may differ.
+
+    Args:
+        elements: as they are declared.
+        are_all: whether there are no others.
+    """
+    sizes = zip(*(each.signature for each in elements), strict=True)
+    differ = [axis for axis, each in enumerate(sizes) if -1 in each or len({*each}) > 1]
+    if differ or not are_all:
+        return max(differ, default=-1), False
+    return 0, True
