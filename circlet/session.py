@@ -78,7 +78,7 @@ def _fuse_operators(model: Model) -> Model:
     return fuse_operators(model)
 
 
-def _grows(model: Model, subgraph: int, operator: int) -> bool:
+def _grows(model: Model, subgraph: int, operator: int, are_apart: bool) -> bool:
     with LOADING:
         from circlet.backends.native.lower.growing import grows
         from circlet.runtime.exec.executor_map import ExecutorMap
@@ -87,7 +87,7 @@ def _grows(model: Model, subgraph: int, operator: int) -> bool:
         executors = ExecutorMap(model, partial(_native_backends, False, 1, None), elide=True)
     except UnsupportedError:
         return False
-    return grows(executors, subgraph, operator)
+    return grows(executors, subgraph, operator, are_apart)
 
 
 def _cpu(num_threads: int) -> Choice:

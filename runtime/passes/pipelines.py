@@ -68,7 +68,7 @@ INTERPRETED = Pipeline("interpreted", (
 """What every session does first, and all that one does which computes operator by operator."""
 
 
-def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int], bool]) -> Pipeline:
+def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int, bool], bool]) -> Pipeline:
     """What a session does that compiles.
 
     Args:

@@ -216,3 +216,20 @@ def test_elements_that_no_loop_appends_may_differ_everywhere(folder: Path) -> No
         session = circlet.Session(model, backend)
         for k, each in enumerate(given.values()):
             np.testing.assert_allclose(session.run({**given, "k": np.array(k)})["z"], np.tanh(each), 1e-6)
+
+
+@pytest.mark.parametrize("rows", ["a", "c"], ids=["of one name", "of two names"])
+def test_elements_that_differ_by_what_is_given(rows: str, folder: Path, compiled: list[str]) -> None:
+    """Alike or not, in the first run as in others."""
+    text = f"g (float[a, b] x, float[{rows}, d] y, int64 k) => (float[e, f] z) {{ {NUMBERS}" + """
+        list = SequenceConstruct(x, y) all = Loop(k, yes, list)<body = body (int64 i, bool c, seq(float) items)
+            => (bool more, seq(float) longer) { more = Identity(yes) one_of = SequenceAt(items, i) new = Tanh(one_of)
+            longer = SequenceInsert(items, new) }> z = SequenceAt(all, k) }"""
+    session = circlet.Session(load(text, 17), "native")
+    for k, (width, other) in enumerate(((4, 4), (4, 2), (1, 3), (5, 5), (3, 1))):
+        x, y = floats(2, width), floats(2 if rows == "a" else 3, other)
+        found = [x, y]
+        for i in range(k):
+            found.append(np.tanh(found[i]))
+        np.testing.assert_allclose(session.run({"x": x, "y": y, "k": np.array(k)})["z"], found[k], 1e-6)
+    assert rows == "c" or len(compiled) == 1

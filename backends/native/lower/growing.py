@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from circlet.backends.native.gemm.tiling import TYPICAL
 from circlet.backends.native.lower.general import objections
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.analyses.specialize import Specialization
 
 
-def grows(executors: ExecutorMap, index: int, number: int) -> bool:
+def grows(executors: ExecutorMap, index: int, number: int, are_apart: bool = False) -> bool:
     """Whether the loop that is an operator of a subgraph is one, for the shapes that the subgraph's inputs are declared
     with; what is open there is as open as it will be in a run. If more is open than an operator asks for, the one that
-    invokes the subgraph may know it."""
-    return _is_code(executors, index, number) or any(
-        _is_code(executors, *each) for each in _around(executors.model, index))
+    invokes the subgraph may know it.
+
+    Args:
+        executors: of the model.
+        index: of the subgraph.
+        number: of the operator.
+        are_apart: whether no two open lengths are taken to be equal but those of one name.
+    """
+    return _is_code(executors, index, number, are_apart) or any(
+        _is_code(executors, *each, are_apart) for each in _around(executors.model, index))
 
 
 def _around(model: Model, index: int) -> Iterator[tuple[int, int]]:
@@ -33,14 +41,14 @@ def _around(model: Model, index: int) -> Iterator[tuple[int, int]]:
         index = callers[0][0]
 
 
-def _is_code(executors: ExecutorMap, index: int, number: int) -> bool:
+def _is_code(executors: ExecutorMap, index: int, number: int, are_apart: bool) -> bool:
     """Whether an operator of a subgraph becomes code without calls of the host, for the shapes that are declared."""
     subgraph = executors.model.subgraphs[index]
     tensors = [subgraph.tensors[each] for each in subgraph.inputs]
     if not all(each.has_rank or each.shape for each in tensors):
         return False
     runs = [tuple([_with_batch(each.signature, batch) for each in tensors]) for batch in (TYPICAL, 1)]
-    for shapes in dict.fromkeys(runs):
+    for shapes in [_apart(tensors)] if are_apart else dict.fromkeys(runs):
         spec = _derived(executors, index, number, shapes)
         if spec is not None:
             return next(objections(executors, spec, range(number, number + 1)), None) is None
@@ -51,6 +59,18 @@ def _with_batch(signature: Shape, batch: int) -> Shape:
     """Lengths of a run, of which an open first one is that of the batch: some exporters leave it open in models for
     one."""
     return tuple([(TYPICAL if axis else batch) if size < 0 else size for axis, size in enumerate(signature)])
+
+
+def _apart(tensors: Sequence[Tensor]) -> tuple[Shape, ...]:
+    """Lengths of a run of which open ones differ unless they have one name."""
+    found: dict[object, int] = {}
+
+    def length(tensor: int, axis: int) -> int:
+        name = tensors[tensor].axes[axis:axis + 1]
+        return found.setdefault(name[0] if any(name) else (tensor, axis), TYPICAL + len(found))
+
+    return tuple([tuple([length(k, axis) if size < 0 else size for axis, size in enumerate(each.signature)])
+                  for k, each in enumerate(tensors)])
 
 
 def _derived(executors: ExecutorMap, index: int, number: int, shapes: tuple[Shape, ...]) -> Specialization | None:

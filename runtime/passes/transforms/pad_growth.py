@@ -31,11 +31,11 @@ from circlet.runtime.passes.transforms.growth.trace import Growth, find_growth, 
 from circlet.runtime.passes.transforms.growth.work import Work
 from circlet.runtime.passes.transforms.loops.layout import scalar
 
-Stays: TypeAlias = "Callable[[Model, int, int], bool]"
+Stays: TypeAlias = "Callable[[Model, int, int, bool], bool]"
 """Whether the loop that is an operator of a subgraph is to stay as it is."""
 
 
-def pad_growth(model: Model, stays: Stays = lambda model, index, number: False) -> Model:
+def pad_growth(model: Model, stays: Stays = lambda *_: False) -> Model:
     """Replaces each such WHILE by a CALL of a subgraph with loops of fixed shapes, but for those that run natively as
     they are. New subgraphs follow the others."""
     for index in range(len(model.subgraphs)):
@@ -54,7 +54,7 @@ def _padded(model: Model, index: int, number: int, op: PreTestedLoop, stays: Sta
         work = _work(model, op, members, groups) if members else None
     except Refused:
         return model
-    if work is None or stays(model, index, number):  # in this order, as that takes longer to answer
+    if work is None or stays(model, index, number, False):  # in this order, as that takes longer to answer
         return model
     body = work.padded[op.body_subgraph_index]
     work.padded[op.body_subgraph_index] = _counting(body, [each.growth for each in groups])

@@ -40,22 +40,23 @@ from circlet.runtime.passes.transforms.lists.elements import Elements, alone, sa
 from circlet.runtime.passes.transforms.lists.places import Place, reached, redirected
 from circlet.runtime.records import replace
 
-Stays: TypeAlias = "Callable[[Model, int, int], bool]"
+Stays: TypeAlias = "Callable[[Model, int, int, bool], bool]"
 """Whether an operator of a subgraph becomes code with all that it invokes."""
 
 
-def spread_lists(model: Model, is_code: Stays = lambda model, index, number: True) -> Model:
+def spread_lists(model: Model, is_code: Stays = lambda *_: True) -> Model:
     """Replaces the operators on such sequences, which keep their places. Subgraphs that sequences go to are new ones,
     as anyone may run the old ones. The model itself, if loops of the new one are no code."""
     for are_alike in (True, False):
         webs = [each for each in _webs(model, are_alike) if each.is_right]
         if not webs:
             return model
-        if are_alike and not any(each.is_hoped for each in webs):
+        is_guessed = any(each.is_guessed for each in webs)
+        if are_alike and not any(each.is_guessed and each.stacked for each in webs):
             continue
         spreading = _Spreading(model, webs)
         changed = spreading.model()
-        if all(is_code(changed, *each) for each in spreading.begins(changed)):
+        if all(is_code(changed, *each, is_guessed) for each in spreading.begins(changed)):
             return changed
     return model
 
@@ -75,8 +76,8 @@ class _Web:
     """What one of its elements is declared to be."""
     has_ends: bool = False
     """Whether another tensor says where its elements end."""
-    is_hoped: bool = False
-    """Whether its elements, of which nobody says so, are taken to have one shape."""
+    is_guessed: bool = False
+    """Whether nobody says that elements have one shape, or along which axis they differ."""
     is_cut: bool = False
     """Whether it is a tensor that was cut."""
     is_counted: bool = False
@@ -150,9 +151,9 @@ def _laid_out(model: Model, web: _Web, elements: Elements, are_alike: bool) -> b
     if not known or len(joins) > 1 or len({(len(each.signature), each.dtype) for each in known}) > 1:
         return False
     (axis, web.stacked), = joins or {alone(known, len(known) == len(declared))}
-    is_said = web.stacked or bool(joins)
-    web.is_hoped = are_alike and not is_said and not any(map(elements.may_be_short, given))
-    axis, web.stacked = (0, True) if web.is_hoped else (axis, web.stacked)
+    web.is_guessed = not (web.stacked or joins)
+    if are_alike and web.is_guessed and not any(map(elements.may_be_short, given)):
+        axis, web.stacked = 0, True
     most = len(known[0].signature) + web.stacked
     web.axis, web.element = axis + most if axis < 0 else axis, known[0]
     # counting is an operator, and those of a subgraph that stays keep their places
@@ -160,7 +161,7 @@ def _laid_out(model: Model, web: _Web, elements: Elements, are_alike: bool) -> b
     is_asked = not web.stacked and not kinds.isdisjoint({SequenceAt, SequenceLength})
     web.is_counted, web.has_ends = is_asked and can_count, is_asked and not can_count
     crosses = any(web.crosses(model, index) for index, _ in web.uses)  # so that somebody asks whether it is code
-    return 0 <= web.axis < most and (is_said or crosses)
+    return 0 <= web.axis < most and (crosses or not web.is_guessed)
 
 
 _KNOWN = {SequenceAt, SequenceConcat, SequenceConstruct, SequenceInsert, SequenceLength, SequenceSplit}
