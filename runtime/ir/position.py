@@ -28,18 +28,18 @@ def limited(position: int, dim: int, low: int, high: int) -> int:
 
 
 def is_empty(first: int, last: int, stride: int) -> bool:
-    """Whether nothing lies between two positions. Of what only a run tells nothing is asked where a division by the
-    stride gives that no steps are made if nothing does."""
+    """Whether nothing lies between two positions; of those that only a run tells, whether nothing ever does."""
     if stride < 0:
         return first <= last
-    if certain(first, "<=", last) or (is_late(last - first) and certain(first, "<", last + stride)):
+    if certain(first, "<=", last):
         return False
-    return first >= last
+    return bool(certain(first, ">=", last)) if is_late(last - first) else first >= last
 
 
 def steps(first: int, last: int, stride: int) -> int:
-    """The length of `range(first, last, stride)` where it is not empty."""
-    return -((first - last) // stride)
+    """The length of `range(first, last, stride)` where it is not empty, and of one that only a run tells."""
+    found = -((first - last) // stride)
+    return larger(found, 0) if stride > 0 and is_late(found) else found
 
 
 def is_promised(position: Length | int, dim: Length | int) -> bool:

@@ -237,7 +237,7 @@ class StridedSlice(Op):
             return slice(0, 0, stride)
         if self.offset and not 0 <= first + (steps(first, last, stride) - 1) * stride < dim:
             raise ShapeError(f"offset {end} from {first} on leaves an axis of size {dim}")
-        return slice(first, last if last >= 0 else None, stride)
+        return slice(first, last if stride > 0 or last >= 0 else None, stride)
 
 
 @operator

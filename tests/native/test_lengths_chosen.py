@@ -17,9 +17,9 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Greater, Select
 from circlet.runtime.ops.detection import NonMaxSuppressionV4
-from circlet.runtime.ops.elementwise import AddN, Maximum, Minimum
+from circlet.runtime.ops.elementwise import AddN, FloorDiv, Maximum, Minimum
 from circlet.runtime.ops.index import Gather, Where
-from circlet.runtime.ops.layout import Pack, ReverseSequence, StridedSlice
+from circlet.runtime.ops.layout import Concatenation, Pack, ReverseSequence, StridedSlice
 from circlet.runtime.ops.matmul import BatchMatMul
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Cumsum, ReduceMax
@@ -122,3 +122,20 @@ def test_a_row_counted_from_the_end(place: int, folder: Path, compiled: list[str
     for session in (native, cpu):
         with pytest.raises(circlet.CircletError, match=f"index {place} .* does not select from an axis of size 0"):
             session.invoke(0, given(9, 0, 3))
+
+
+def test_a_part_that_is_empty_of_some_rows(folder: Path, compiled: list[str]) -> None:
+    """From the second row to the middle one, of which there may be none."""
+    def part(g: Graph, one: Value, _other: Value) -> Value:
+        middle = g(FloorDiv(), g(Reshape(), g.length(one, 0), g.ints(1), dtype=INTS), g.number(2), dtype=INTS)
+        rows = g(StridedSlice(), one, g.ints(1), middle, g.ints(1))
+        few = g(StridedSlice(begin_mask=1), rows, g.ints(0), g.ints(3), g.ints(1))
+        return g(Concatenation(0), few, g(StridedSlice(end_mask=1), one, middle, g.ints(0), g.ints(1)))
+
+    content = dump_model(model(part), "tflite")
+    native, cpu = (circlet.Session(content, each) for each in ("native", "cpu"))
+    for length, count in ((9, 4), (50, 33), (7, 7), (200, 150), (9, 3), (9, 2), (9, 1), (9, 0), (9, 5)):
+        inputs = given(length, count, 3)
+        check(native.invoke(0, inputs)[0], cpu.invoke(0, inputs)[0], 1e-5)
+    assert len(compiled) == 1
+    assert {*native.backend_of(0)} <= {"native", "none"}
