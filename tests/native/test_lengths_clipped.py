@@ -11,7 +11,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import Value
-from circlet.runtime.ops.elementwise import Add, Maximum, Minimum, Sub
+from circlet.runtime.ops.elementwise import Add, FloorMod, Maximum, Minimum, Sub
 from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceMax, Sum
@@ -53,6 +53,23 @@ def test_one_function_serves_negative_numbers(clip: Clip, folder: object, compil
         given = [floats(rows, 6), np.array(k, np.int32)]
         check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], None)
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("divisor", ["number", "length"])
+def test_remainders_of_negative_numbers_are_sizes(divisor: str, folder: object, compiled: list[str]) -> None:
+    def write(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+        whole = g(Cast(), g(Cast(), k), dtype=INTS)
+        rows = g(FloorMod(), whole, g.number(6) if divisor == "number" else g.length(x, 0), dtype=INTS)
+        return [g(Tanh(), g(Concatenation(0), x, g(Fill(), g(Pack(2), rows, g.number(6), dtype=INTS), g.number(0.5))))]
+
+    native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
+    for rows, k in ((8, 3), (5, -2), (7, -7), (12, 0), (4, 62), (9, -64), (5, 15)):
+        given = [floats(rows, 6), np.array(k, np.int32)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-6)
+    assert len(compiled) == 1
+    for k in (5000, -5000, 2**31 - 1, -(2**31)):
+        given = [floats(8, 6), np.array(k, np.int32)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-6)
 
 
 def least_of_one(g: Graph, x: Value) -> Value:

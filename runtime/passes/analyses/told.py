@@ -14,7 +14,17 @@ from typing import TypeVar, cast
 import numpy as np
 
 from circlet.runtime.ir.faults import FAULTS
-from circlet.runtime.ir.length import CAPACITY, Scope, computed_number, is_length, is_open, made, scope_of, terms_of
+from circlet.runtime.ir.length import (
+    CAPACITY,
+    Scope,
+    computed_number,
+    is_length,
+    is_open,
+    lowest,
+    made,
+    scope_of,
+    terms_of,
+)
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
 from circlet.runtime.ir.ratio import EXACT
@@ -29,6 +39,8 @@ Result = TypeVar("Result")
 _CLIPPING = {"MAXIMUM": 2, "REDUCE_MAX": 1}
 """Operators that have zero for what is negative, where zero is one of their numbers, and how many inputs have these, as
 axes are others."""
+_WRAPPING = "FLOOR_MOD"
+"""The operator that gives no negative numbers, whatever it is given, where what it divides by is positive."""
 _MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "PACK", "RESHAPE", "SQUEEZE"})
 """Operators that have the numbers of their inputs."""
 _KEEPING = frozenset({"ALIAS", "CAST", "EXPAND_DIMS", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "SQUEEZE"})
@@ -384,18 +396,30 @@ class Teller:
         found.reshape(-1)[:] = [new if each is None else each for each, new in zip(found.flat, root.flat, strict=True)]
         return found, root
 
-    def _may_be_negative(self, operator: Operator, is_signed: bool) -> bool:
-        """Whether numbers that an operator reads may be negative: it has zero for those that are, or moves them alone,
-        and what it gives may be."""
-        members = _members(operator)
-        clipping = [inputs[:_CLIPPING[op.name]] for op, inputs, _ in members if op.name in _CLIPPING]
-        if any(op.name not in _MOVING | _CLIPPING.keys() for op, _, _ in members):
-            return False
-        return is_signed if not clipping else any(self._has_zero(each) for inputs in clipping for each in inputs)
+    def _may_be_negative(self, tensor: int, operator: Operator, is_signed: bool) -> bool:
+        """Whether numbers that an operator reads may be negative: it has zero for those that are, or the remainder by
+        a positive number, or moves them alone, and what it gives may be."""
+        def may(tensor: int) -> bool:
+            found = [member for member in _members(operator) if tensor in member[1]]
+            return all(holds(tensor, *member) for member in found) if found else is_signed
+
+        def holds(tensor: int, op: Op, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> bool:
+            if op.name in _CLIPPING:
+                return any(map(self._has_zero, inputs[:_CLIPPING[op.name]]))
+            if op.name == _WRAPPING:
+                return tensor not in inputs[1:] and self._is_positive(inputs[1])
+            return op.name in _MOVING and all(map(may, outputs))
+
+        return may(tensor)
 
     def _has_zero(self, tensor: int) -> bool:
         with suppress(Unknown):
             return any(number == 0 for number in self._numbers(tensor, {}).flat if not is_length(number))
+        return False
+
+    def _is_positive(self, tensor: int) -> bool:
+        with suppress(Unknown):
+            return all(number is not None and lowest(number) > 0 for number in self._numbers(tensor, {}).flat)
         return False
 
     def _followed(self, tensor: int, least: int, among: frozenset[int] | None, depth: int, is_signed: bool
@@ -408,9 +432,8 @@ class Teller:
             from circlet.runtime.passes.analyses.open_values import open_results
 
         with self._scope.tentatively() as keep:
-            signed = self._may_be_negative(operator, is_signed)
-            inputs = {each: self._tell(each, least, among, depth + 1, signed) for each in operator.inputs
-                      if each != ABSENT}
+            inputs = {each: self._tell(each, least, among, depth + 1, self._may_be_negative(each, operator, is_signed))
+                      for each in operator.inputs if each != ABSENT}
             shapes = tuple(self._shapes[each] or () for each in operator.outputs)
             with suppress(Unknown, *FAULTS):
                 made = None if any(each is None for each in inputs.values()) else open_results(
