@@ -22,10 +22,11 @@ MOVES = frozenset({
 
 
 HALF = frozenset({
-    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "CumSum", "Einsum", "GRU", "Gemm",
-    "GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization", "LRN", "LSTM", "LayerNormalization", "LogSoftmax",
-    "LpNormalization", "LpPool", "MatMul", "MaxPool", "RNN", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Resize", "RoiAlign",
+    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "CumSum", "DeformConv", "Einsum", "GRU", "Gemm",
+    "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "InstanceNormalization", "LRN", "LSTM", "LayerNormalization",
+    "LogSoftmax", "LpNormalization", "LpPool", "MatMul", "MaxPool", "MeanVarianceNormalization", "RNN", "ReduceL1",
+    "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Resize",
+    "RoiAlign",
     *(f"com.microsoft.{each}" for each in ("Attention", "FusedConv", "FusedGemm", "FusedMatMul")),
 })
 """The operators that circlet does not compute in half precision."""

@@ -14,7 +14,7 @@ from circlet.runtime.ir.op import ShapeError
 from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.definitions import schema_function
 from circlet.schema.onnx.functions import Function, input_count
-from circlet.schema.onnx.narrow import narrowed, widened
+from circlet.schema.onnx.narrow import HALF, narrowed, widened
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.order import in_order
 from circlet.schema.onnx.ranks import ranked
@@ -72,7 +72,7 @@ def _results(node: Node) -> Sequence[Value | None]:
     function = schema_function(node)
     if function is None:
         raise UnsupportedError(f"{node.operator} (version {node.version}): not implemented")
-    return _call(function, node)
+    return narrowed(node, _call(function, widened(node))) if node.operator in HALF else _call(function, node)
 
 
 def _call(function: Function, node: Node) -> Sequence[Value | None]:

@@ -36,6 +36,14 @@ CASES = {
     "FusedGemm": (f"""g (float16[b, 4] x) => (float16[b, 12] y) {{
         wide = Constant<value = float[4, 12] {{{NUMBERS}}}>() w = Cast<to = 10>(wide)
         y = com.microsoft.FusedGemm<activation = "Relu">(x, w) }}""", (3, 4)),
+    "GlobalLpPool": ("""g (float16[b, 2, h, w] x) => (float16[b, 2, 1, 1] y) {
+        y = GlobalLpPool<p = 2>(x) }""", (2, 2, 6, 7)),
+    "MeanVarianceNormalization": ("""g (float16[b, 2, h, w] x) => (float16[b, 2, h, w] y) {
+        y = MeanVarianceNormalization(x) }""", (2, 2, 6, 7)),
+    "DeformConv": ("""g (float16[b, 1, h, w] x) => (float16[b, 1, p, q] y) {
+        k = Constant<value = float[1, 1, 1, 1] {2.0}>() w16 = Cast<to = 10>(k) two = Constant<value = float {0.25}>()
+        near = Cast<to = 10>(two) twice = Concat<axis = 1>(x, x) places = Mul(twice, near)
+        y = DeformConv<kernel_shape = [1, 1]>(x, w16, places) }""", (2, 1, 6, 7)),
     "LSTM": (network("LSTM", 4, "y, h, cell"), (STEPS, 3, 2)),
     "GRU": (network("GRU", 3, "y, h"), (STEPS, 3, 2)),
     "RNN": (network("RNN", 1, "y, h"), (STEPS, 3, 2)),
@@ -51,7 +59,7 @@ CASES = {
 def test_as_onnxruntime(name: str, backend: str) -> None:
     text, shape = CASES[name]
     x = np.random.default_rng(1).standard_normal(shape).astype(HALF)
-    model = onnx.ModelProto.FromString(parse(text))
+    model = onnx.ModelProto.FromString(parse(text, 19))
     model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
     peer = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (wanted,) = peer.run(None, {"x": x})
