@@ -88,8 +88,8 @@ def list_ends(node: Node[ops.ListEnds]) -> Step:
 def list_part(node: Node[ops.ListPart]) -> Step:
     source, position, out, axis = node.input(0), node.input(1).item, node.out, node.op.axis
     layers = np.moveaxis(source, axis, 0)
-    if node.op.stacked:
-        return lambda: store(out, layers[place(position(), len(layers))])
+    if node.op.stacked or node.op.are_single:
+        return lambda: store(out, layers[place(position(), len(layers))].reshape(out.shape))
     ends = node.input(2)
 
     def step() -> None:

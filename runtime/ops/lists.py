@@ -104,9 +104,13 @@ class ListAppend(ListOp):
 
     name: ClassVar[str] = "LIST_APPEND"
     inputs: ClassVar[Count] = exactly(2)
+    are_single: bool = False
+    """Whether elements that are not stacked are of size 1 along the axis."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape, added = args[0].shape, self.slice(args[1].shape)
+        if self.are_single and (is_length(added[self.axis]) or added[self.axis] != 1):
+            raise ShapeError(f"expected an element of size 1 along axis {self.axis}, found one of shape {added}")
         is_alike = self.axis < len(shape) == len(added)
         if is_alike and not is_length(shape[self.axis]) and shape[self.axis] == 0:
             return (added,)
@@ -187,15 +191,17 @@ class ListPart(ListOp):
     name: ClassVar[str] = "LIST_PART"
     inputs: ClassVar[Count] = between(2, 3)
     parts_from: ClassVar[frozenset[int]] = frozenset({1})
+    are_single: bool = False
+    """Whether elements that are not stacked are of size 1 along the axis."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
         axis = normalize_axis(self.axis, len(shape))
-        if self.stacked:
+        if self.stacked or self.are_single:
             known = args[1].known
             if known is not None and not known.dtype.hasobject and not is_length(shape[axis]):
                 place(int(known.item()), shape[axis])
-            return ((*shape[:axis], *shape[axis + 1:]),)
+            return ((*shape[:axis], *(1,) * self.are_single, *shape[axis + 1:]),)
         if args[2].known is None or args[2].known.dtype.hasobject:
             raise Unknown
         ends = args[2].known.tolist()

@@ -31,6 +31,8 @@ LOOP = """all = Loop(steps, yes, LIST)<body = body (int64 i, bool c, seq(float) 
 PAIRS = "up = Add(steps, one) pairs = Div(up, two) " + LOOP.replace("LIST", "empty").replace("steps", "pairs").replace(
     "from = Reshape(i, ones) to = Reshape(next, ones)",
     "at = Mul(i, two) end = Add(at, two) from = Reshape(at, ones) to = Reshape(end, ones)")
+STATE = LOOP.replace("all = Loop(steps, yes, LIST)", "last_of, all = Loop(steps, yes, state, LIST)").replace(
+    "c, seq", "c, float[m, 1, s] v, seq").replace("bool more, seq", "bool more, float[m, 1, s] w, seq")
 JOINED = "}> joint = ConcatFromSequence<axis = 1>(all) "
 Y = "y = Identity(joint) }"
 ONE_OF = "one_of = SequenceAt(all, k) sum = ReduceSum<keepdims = 1>(one_of, ones) y = Add(joint, sum) }"
@@ -100,6 +102,27 @@ def halves(x: np.ndarray, k: int) -> np.ndarray:
     return state
 
 
+def carried(x: np.ndarray, k: int) -> np.ndarray:
+    """A state with what it was before added, and where the list begins."""
+    state = np.tanh(x[:, :1])
+    found = [state]
+    for _ in columns(x):
+        state = np.tanh(state + found[-1] + found[0])
+        found.append(state)
+    return np.concatenate(found, 1)
+
+
+def delayed(x: np.ndarray, k: int) -> np.ndarray:
+    """A state to which columns are added, and what it was three turns before."""
+    state, found = np.tanh(x[:, :1]), list[np.ndarray]()
+    for at, each in enumerate(columns(x)):
+        state = np.tanh(state + each)
+        if at > 2:
+            state = state + found[at - 3]
+        found.append(state)
+    return np.concatenate(found, 1)
+
+
 def rows(x: np.ndarray, k: int) -> np.ndarray:
     """The same of the rows of the first matrix."""
     return halves(x[:1], k)
@@ -152,6 +175,16 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, int], np.ndarray]]] = {
         z = Loop(n, yes, state)<body = back (int64 j, bool d, float[1, s] v) => (bool again, float[1, s] w) {
             again = Identity(yes) at = Sub(last, j) each = SequenceAt(all, at) part = ReduceSum(each, none)
             both = Add(v, part) w = Tanh(both) }> y = Unsqueeze(z, none) }""", rows),
+    "carried": (HEAD + "state = Tanh(start) list = SequenceConstruct(state) " + STATE.replace("LIST", "list") + """
+        last = SequenceAt(items, least) first = SequenceAt(items, zero) sum = Sum(v, last, first) w = Tanh(sum)
+        longer = SequenceInsert(items, w) """ + JOINED + Y, carried),
+    "delayed": (HEAD + "state = Tanh(start) " + STATE.replace("LIST", "empty") + """
+        late = Sub(i, three) some = GreaterOrEqual(late, zero) sum = Add(v, column) new = Tanh(sum)
+        w = If(some)<then_branch = then () => (float[m, 1, s] with) { old = SequenceAt(items, late)
+            with = Add(new, old) },
+            else_branch = else () => (float[m, 1, s] same) { same = Identity(new) }>
+        shape = Constant<value = int64[3] {-1, 1, 2}>() flat = Reshape(w, shape)
+        longer = SequenceInsert(items, flat) """ + JOINED + Y, delayed),
     "latest": (HEAD + LOOP.replace("LIST", "begun") + """sum = ReduceSum<keepdims = 0>(column)
         good = Greater(sum, nought) longer = If(good)<then_branch = then () => (seq(float) with) {
             last = SequenceAt(items, least) first = SequenceAt(items, zero) both = Add(last, first) new = Tanh(both)
@@ -233,3 +266,17 @@ def test_elements_that_differ_by_what_is_given(rows: str, folder: Path, compiled
             found.append(np.tanh(found[i]))
         np.testing.assert_allclose(session.run({"x": x, "y": y, "k": np.array(k)})["z"], found[k], 1e-6)
     assert rows == "c" or len(compiled) == 1
+
+
+def test_columns_behind_the_last_one_are_errors(folder: Path) -> None:
+    """Where elements are taken to be of size 1, as turns carry something of that size beside them."""
+    text = HEAD + "state = Tanh(start) list = SequenceConstruct(state) " + STATE.replace("LIST", "list").replace(
+        "Loop(steps", "Loop(k") + """last = SequenceAt(items, least) sum = Add(v, last) w = Tanh(sum)
+        longer = SequenceInsert(items, column) """ + JOINED + Y
+    session = circlet.Session(load(text, 17), "native")
+    x = floats(2, 5, 2)
+    for _ in range(2):
+        wanted = np.concatenate([np.tanh(x[:, :1]), x], 1)
+        np.testing.assert_allclose(session.run({"x": x, "k": np.array(5)})["y"], wanted, 1e-5, 1e-5)
+        with pytest.raises(circlet.ExecutionError, match=r"'body'.*: expected an element of size 1 along axis 1"):
+            session.run({"x": x, "k": np.array(6)})

@@ -101,12 +101,13 @@ def list_part(node: Node[ListPart]) -> tuple[Value]:
     are checked."""
     x, axis, e = node.input(0), node.op.axis, node.function.e
     (position,) = wholes(e, node.input(1))
-    count = x.shape[axis] if node.op.stacked else node.input(2).shape[0]
+    is_even = node.op.stacked or node.op.are_single
+    count = x.shape[axis] if is_even else node.input(2).shape[0]
     number = (position + count).where(position.compare("<", 0), position)
     expect(node, number.is_in(0, Whole(e, count) - 1),
            f"position: expected {-count} to {count - 1} for {count} elements, found {{}}", position)
     starts = [Whole(e, 0) for _ in x.shape]
-    if node.op.stacked:
+    if is_even:
         starts[axis] = number
         return (part(e, x, starts, replaced(x.shape, axis, 1)).reshaped(node.shape),)
     ends = node.input(2)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TypeAlias
 
 import numpy as np
@@ -47,18 +48,30 @@ Stays: TypeAlias = "Callable[[Model, int, int, bool], bool]"
 def spread_lists(model: Model, is_code: Stays = lambda *_: True) -> Model:
     """Replaces the operators on such sequences, which keep their places. Subgraphs that sequences go to are new ones,
     as anyone may run the old ones. The model itself, if loops of the new one are no code."""
-    for are_alike in (True, False):
-        webs = [each for each in _webs(model, are_alike) if each.is_right]
+    for guess in Guess:
+        webs = [each for each in _webs(model, guess) if each.is_right]
         if not webs:
             return model
         is_guessed = any(each.is_guessed for each in webs)
-        if are_alike and not any(each.is_guessed and each.stacked for each in webs):
+        if guess is not Guess.ANY and not any(each.are_single or (each.is_guessed and each.stacked) for each in webs):
             continue
         spreading = _Spreading(model, webs)
         changed = spreading.model()
         if all(is_code(changed, *each, is_guessed) for each in spreading.begins(changed)):
             return changed
     return model
+
+
+class Guess(Enum):
+    """What is taken for granted of elements of which nobody says how long they are, in the order of trying."""
+
+    SAME = auto()
+    """Those that nothing joins have one shape, and those that are joined and read by position may have size 1, where no
+    turn of a loop may cut one short."""
+    ANY = auto()
+    SINGLE = auto()
+    """Those that are joined and read by position may have size 1, though turns take parts: one that is cut short is an
+    error."""
 
 
 @dataclass
@@ -76,6 +89,8 @@ class _Web:
     """What one of its elements is declared to be."""
     has_ends: bool = False
     """Whether another tensor says where its elements end."""
+    are_single: bool = False
+    """Whether its elements are of size 1 along the axis on which they are joined."""
     is_guessed: bool = False
     """Whether nobody says that elements have one shape, or along which axis they differ."""
     is_cut: bool = False
@@ -89,12 +104,8 @@ class _Web:
         return any((index, each) in self.places for each in (*graph.inputs, *graph.outputs))
 
 
-def _webs(model: Model, are_alike: bool) -> list[_Web]:
-    """The sequences of what runs reach of a model, of which those that can be tensors are marked.
-
-    Args:
-        are_alike: whether elements that nothing joins are taken to have one shape where no turn may cut one short.
-    """
+def _webs(model: Model, guess: Guess) -> list[_Web]:
+    """The sequences of what runs reach of a model, of which those that can be tensors are marked."""
     begins = {0, *(each.subgraph for each in model.signatures)}
     used = begins | {each for index in begins for operator in model.subgraphs[index].operators
                      for each in reached(model, operator)}
@@ -116,7 +127,7 @@ def _webs(model: Model, are_alike: bool) -> list[_Web]:
                 found[index, tensor].is_right = False
     webs, elements = list({id(each): each for each in found.values()}.values()), Elements(model)
     for web in webs:
-        web.is_right = web.is_right and _laid_out(model, web, elements, are_alike)
+        web.is_right = web.is_right and _laid_out(model, web, elements, guess)
     return webs
 
 
@@ -134,7 +145,7 @@ def _join(found: dict[Place, _Web], one: Place, other: Place) -> None:
             found[place] = left
 
 
-def _laid_out(model: Model, web: _Web, elements: Elements, are_alike: bool) -> bool:
+def _laid_out(model: Model, web: _Web, elements: Elements, guess: Guess) -> bool:
     """Decides how the elements of a sequence lie; False where they cannot."""
     kinds = {type(operator.op) for _, operator in web.uses}
     inserts, constructs, cuts = ([each for each in web.uses if isinstance(each[1].op, kind)]
@@ -152,13 +163,16 @@ def _laid_out(model: Model, web: _Web, elements: Elements, are_alike: bool) -> b
         return False
     (axis, web.stacked), = joins or {alone(known, len(known) == len(declared))}
     web.is_guessed = not (web.stacked or joins)
-    if are_alike and web.is_guessed and not any(map(elements.may_be_short, given)):
+    if guess is Guess.SAME and web.is_guessed and not any(map(elements.may_be_short, given)):
         axis, web.stacked = 0, True
     most = len(known[0].signature) + web.stacked
     web.axis, web.element = axis + most if axis < 0 else axis, known[0]
+    is_joined = not web.stacked and not web.is_guessed
+    web.are_single = is_joined and SequenceAt in kinds and guess is not Guess.ANY and elements.are_single(
+        given[:len(inserts)], given[len(inserts):], web.axis, guess is Guess.SINGLE)
     # counting is an operator, and those of a subgraph that stays keep their places
     can_count = SequenceAt not in kinds and all(web.crosses(model, index) for index, _ in inserts)
-    is_asked = not web.stacked and not kinds.isdisjoint({SequenceAt, SequenceLength})
+    is_asked = not (web.stacked or web.are_single or kinds.isdisjoint({SequenceAt, SequenceLength}))
     web.is_counted, web.has_ends = is_asked and can_count, is_asked and not can_count
     crosses = any(web.crosses(model, index) for index, _ in web.uses)  # so that somebody asks whether it is code
     return 0 <= web.axis < most and (crosses or not web.is_guessed)
@@ -336,7 +350,7 @@ class _Graph:
         if isinstance(op, (SequenceConstruct, SequenceInsert)):
             return self._making(operator, web, inputs)
         if isinstance(op, SequenceAt):
-            return replace(operator, op=ListPart(web.axis, web.stacked),
+            return replace(operator, op=ListPart(web.axis, web.stacked, web.are_single),
                            inputs=inputs if ends is None else (*inputs, ends))
         if isinstance(op, SequenceLength):
             return self._length(operator, web)
@@ -352,7 +366,7 @@ class _Graph:
             return replace(operator, op=ListEmpty(web.axis, web.stacked, _open(web, 0)))
         if isinstance(operator.op, SequenceInsert):
             if not web.has_ends:
-                return replace(operator, op=ListAppend(web.axis, web.stacked), inputs=inputs[:2])
+                return replace(operator, op=ListAppend(web.axis, web.stacked, web.are_single), inputs=inputs[:2])
             given = (*inputs[:2], self._ends[operator.inputs[0]])
             return replace(operator, op=ListAppendPart(web.axis), inputs=given, outputs=(made, self._companion(made)))
         if web.has_ends:
