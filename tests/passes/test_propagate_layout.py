@@ -45,6 +45,14 @@ CASES = {
     "joined": (f"g (float[1, 2, 6, 6] x) => (float[1, 4, 8, 6] y) {W} {{ a = {CONV}(x, w) b = Neg(a) "
                "c = Concat<axis = 1>(a, b) p = Constant<value = int64[8] {0, 0, 1, 0, 0, 0, 1, 0}>() y = Pad(c, p) }",
                [2]),
+    "joined-with-what-others-read": (
+        f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ a = {CONV}(x, w) f = Flatten(a) "
+        f"m = ReduceMax<keepdims = 0>(f) b = {CONV}(a, w) c = Concat<axis = 1>(b, a) d, e = Split<axis = 1>(c) "
+        f"h = {CONV}(d, w) s = Add(h, e) y = Mul(s, m) }}", [3]),
+    "joined-for-none-that-takes-it": (
+        f"g (float[1, 2, 6, 6] x) => (float[1, 144] y) {W} {{ a = {CONV}(x, w) f = Flatten(a) "
+        f"m = ReduceMax<keepdims = 0>(f) b = {CONV}(a, w) c = Concat<axis = 1>(b, a) h = Flatten(c) y = Mul(h, m) }}",
+        [3]),
     "split": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ s = Constant<value = int64[2] {{2, 4}}>() "
               f"a = {CONV}(x, w) b, c = Split<axis = 1>(a) d, e = Split<axis = -2>(b, s) f = Concat<axis = 2>(e, d) "
               f"h = Concat<axis = 1>(c, f) y = {CONV}(h, w) }}", [2]),

@@ -18,12 +18,13 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.controlflow import If
 from circlet.runtime.ops.index import Gather
-from circlet.runtime.ops.layout import Transpose
+from circlet.runtime.ops.layout import Concatenation, Transpose
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.pad import MirrorPad, Pad
 from circlet.runtime.ops.shape import Alias, ExpandDims, ShapeOf
 from circlet.runtime.passes.transforms.layouts import (
     Given,
+    Moved,
     Permutation,
     Rows,
     Transposed,
@@ -109,6 +110,8 @@ class _Graph:
     tensors: list[Tensor] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
     views: dict[int, View] = field(default_factory=dict)
+    had: dict[int, View] = field(default_factory=dict)
+    """What tensors were views of that are transposed by now."""
     made: dict[View, int] = field(default_factory=dict)
     callees: dict[int, Subgraph] = field(default_factory=dict)
     readers: dict[int, list[Op]] = field(default_factory=dict)
@@ -181,13 +184,17 @@ class _Graph:
             return view.source
         if view not in self.made:
             self.emit(view, tensor)
-            del self.views[tensor]
+            self.had[tensor] = self.views.pop(tensor)
         return self.made.get(view, tensor)
+
+    def seen(self, tensor: int, permutation: Permutation) -> View:
+        """A tensor transposed, of what it is a view of, or was."""
+        view = self.views.get(tensor) or self.had.get(tensor)
+        return View(tensor, permutation) if view is None else View(view.source, composed(view.permutation, permutation))
 
     def transposed(self, tensor: int, permutation: Permutation) -> int:
         """A tensor in another layout."""
-        view = self.views.get(tensor)
-        view = View(tensor, permutation) if view is None else View(view.source, composed(view.permutation, permutation))
+        view = self.seen(tensor, permutation)
         if is_identity(view.permutation):
             return view.source
         if view not in self.made:
@@ -214,7 +221,7 @@ class _Graph:
         if callees and self.state.own.issuperset(callees):
             self.call(operator)
             return
-        found = moved(operator, self.tensors, self.views)
+        found = moved(operator, self.tensors, self.views) or self.joined(operator)
         if found is None or self.grows_in_vain(operator):
             inputs = tuple(each if each < 0 else self.read(each) for each in operator.inputs)
             self.operators.append(operator if inputs == operator.inputs else replace(operator, inputs=inputs))
@@ -248,6 +255,13 @@ class _Graph:
             tensor = wide
         return tensor
 
+    def joined(self, operator: Operator) -> Moved | None:
+        """As `moved`, of views and of what was transposed for others, where what reads the whole may take a view."""
+        readers = self.readers.get(operator.outputs[0], ()) if isinstance(operator.op, Concatenation) else ()
+        if not any(takes_views(each) for each in readers) or not any(each in self.views for each in operator.inputs):
+            return None
+        return moved(operator, self.tensors, {**self.had, **self.views})
+
     def grows_in_vain(self, operator: Operator) -> bool:
         """Whether an operator surrounds a view for such alone as have to have it: there would be more to transpose."""
         readers = self.readers.get(operator.outputs[0], ()) if isinstance(operator.op, (Pad, MirrorPad)) else ()
@@ -264,10 +278,7 @@ class _Graph:
 
     def note(self, operator: Operator, permutation: Permutation) -> None:
         """Takes a transposition for a view, which is made when something has to have it."""
-        source = operator.inputs[0]
-        view = self.views.get(source)
-        self.views[operator.outputs[0]] = View(source, permutation) if view is None else \
-            View(view.source, composed(view.permutation, permutation))
+        self.views[operator.outputs[0]] = self.seen(operator.inputs[0], permutation)
 
     def measure(self, operator: Operator) -> None:
         """The shape of a view, from that of its source, so that it need not be made."""
