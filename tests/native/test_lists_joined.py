@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.passes.pipelines import INTERPRETED
-from circlet.runtime.passes.transforms.lists.spread_lists import spread_lists
 from tests.native.test_lengths import floats
 from tests.needs import NATIVE
 
 pytest.importorskip("onnx")
 pytestmark = NATIVE
 
-from tests.native.test_lists_spread import NUMBERS, expect, names  # noqa: E402
+from tests.native.test_lists_spread import NUMBERS, expect, expect_tensors  # noqa: E402
 from tests.schema.onnx.graphs import load  # noqa: E402
 
 HEAD = "g (float[b, t, 2] x, int64 k) => (float[m, r, s] y) {" + NUMBERS + """ ones = Constant<value = int64[1] {1}>()
@@ -208,11 +206,7 @@ def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_lists(name: str) -> None:
-    model = load(CASES[name][0], 17)
-    changed = spread_lists(INTERPRETED.run(model))
-    assert names(changed) & {"LIST_APPEND", "LIST_APPEND_PART"}
-    for each in (model, changed):
-        expect(circlet.Session(each, "cpu"), runs(name), 1e-5)
+    expect_tensors(load(CASES[name][0], 17), {"LIST_APPEND", "LIST_APPEND_PART"}, runs(name), 1e-5)
 
 
 @pytest.mark.parametrize("k", [-8, 7, 2**40])
@@ -280,3 +274,24 @@ def test_columns_behind_the_last_one_are_errors(folder: Path) -> None:
         np.testing.assert_allclose(session.run({"x": x, "k": np.array(5)})["y"], wanted, 1e-5, 1e-5)
         with pytest.raises(circlet.ExecutionError, match=r"'body'.*: expected an element of size 1 along axis 1"):
             session.run({"x": x, "k": np.array(6)})
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_what_is_appended_behind_a_loop_may_be_longer(joined: bool, folder: Path) -> None:
+    """States of one column, and all columns in the end."""
+    text = HEAD + "list = SequenceConstruct(start) " + STATE.replace("LIST", "list").replace("state, ", "start, ") + """
+        w = Tanh(v) last = SequenceAt(items, least) both = Add(w, last) longer = SequenceInsert(items, both) }>
+        whole = SequenceInsert(all, x) """ + (
+        "joint = ConcatFromSequence<axis = 1>(whole) one_of = SequenceAt(whole, k) sum = ReduceSum(one_of, ones) "
+        "y = Add(joint, sum) }" if joined else "y = SequenceAt(whole, k) }")
+    sessions = [circlet.Session(load(text, 17), backend) for backend in ("cpu", "native")]
+    for x, k in GIVEN:
+        found, state = [x[:, :1]], x[:, :1]
+        for _ in range(x.shape[1]):
+            state = np.tanh(state)
+            found.append(state + found[-1])
+        found.append(x)
+        for place in (k % 3, -1):
+            y = np.concatenate(found, 1) + found[place].sum(1, keepdims=True) if joined else found[place]
+            for session in sessions:
+                np.testing.assert_allclose(session.run({"x": x, "k": np.array(place)})["y"], y, 1e-4, 1e-4)

@@ -233,6 +233,15 @@ def expect(session: circlet.Session, wanted: Sequence[tuple[dict[str, Any], np.n
         np.testing.assert_allclose(session.run(inputs)["y"], y, tolerance, tolerance)
 
 
+def expect_tensors(model: Model, operators: set[str], wanted: Sequence[tuple[dict[str, Any], np.ndarray]],
+                   tolerance: float) -> None:
+    """As `expect` by numpy, of a model with lists and of what it becomes, which has one of some operators."""
+    changed = spread_lists(INTERPRETED.run(model))
+    assert names(changed) & operators
+    for each in (model, changed):
+        expect(circlet.Session(each, "cpu"), wanted, tolerance)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list[str]) -> None:
     expect(circlet.Session(load(CASES[name][0], 17), "native"), runs(name), 1e-4)
@@ -250,11 +259,7 @@ def test_a_model_of_one_batch_that_says_any_is_one_function(folder: Path, compil
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_lists(name: str) -> None:
-    model = load(CASES[name][0], 17)
-    changed = spread_lists(INTERPRETED.run(model))
-    assert names(changed) & {"LIST_APPEND", "LIST_PART"}
-    for each in (model, changed):
-        expect(circlet.Session(each, "cpu"), runs(name), 1e-4)
+    expect_tensors(load(CASES[name][0], 17), {"LIST_APPEND", "LIST_PART"}, runs(name), 1e-4)
 
 
 @pytest.mark.parametrize(("lengths", "message"), [

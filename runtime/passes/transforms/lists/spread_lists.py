@@ -52,12 +52,12 @@ def spread_lists(model: Model, is_code: Stays = lambda *_: True) -> Model:
         webs = [each for each in _webs(model, guess) if each.is_right]
         if not webs:
             return model
-        is_guessed = any(each.is_guessed for each in webs)
         if guess is not Guess.ANY and not any(each.are_single or (each.is_guessed and each.stacked) for each in webs):
             continue
         spreading = _Spreading(model, webs)
         changed = spreading.model()
-        if all(is_code(changed, *each, is_guessed) for each in spreading.begins(changed)):
+        are_apart = any(each.is_guessed for each in webs)
+        if all(is_code(changed, *each, are_apart) for each in spreading.asked(changed)):
             return changed
     return model
 
@@ -174,8 +174,7 @@ def _laid_out(model: Model, web: _Web, elements: Elements, guess: Guess) -> bool
     can_count = SequenceAt not in kinds and all(web.crosses(model, index) for index, _ in inserts)
     is_asked = not (web.stacked or web.are_single or kinds.isdisjoint({SequenceAt, SequenceLength}))
     web.is_counted, web.has_ends = is_asked and can_count, is_asked and not can_count
-    crosses = any(web.crosses(model, index) for index, _ in web.uses)  # so that somebody asks whether it is code
-    return 0 <= web.axis < most and (crosses or not web.is_guessed)
+    return 0 <= web.axis < most
 
 
 _KNOWN = {SequenceAt, SequenceConcat, SequenceConstruct, SequenceInsert, SequenceLength, SequenceSplit}
@@ -208,12 +207,15 @@ class _Spreading:
         self.changed = {self.numbers.get(each, each): each for each in touched}
         """The numbers of subgraphs that change, with those of what they are made of."""
 
-    def begins(self, changed: Model) -> Iterator[tuple[int, int]]:
-        """Of the changed model, the subgraphs that nothing invokes and their operators that reach what was changed."""
+    def asked(self, changed: Model) -> Iterator[tuple[int, int]]:
+        """Of the changed model, the subgraphs that nothing invokes and their operators that reach what was changed, or
+        make a sequence of whose elements more is taken for granted than anybody says."""
         called = {callee for graph in changed.subgraphs for each in graph.operators for callee in each.op.callees()}
         for index, graph in enumerate(changed.subgraphs):
             for number, each in enumerate(graph.operators if index not in called else ()):
-                if not self.changed.keys().isdisjoint(reached(changed, each)):
+                made = (self.webs.get((self.changed.get(index, -1), tensor)) for tensor in each.outputs)
+                if any(web is not None and (web.is_guessed or web.are_single) for web in made) \
+                        or not self.changed.keys().isdisjoint(reached(changed, each)):
                     yield index, number
 
     def model(self) -> Model:
