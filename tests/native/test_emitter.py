@@ -1,4 +1,4 @@
-"""Indices of reshaped tensors divide only what is really cut."""
+"""Indices of reshaped tensors divide only what is really cut; what leaves a function is part of it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import cast
 import pytest
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I64, Emitter
+from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.lengths import Lengths
+from circlet.backends.native.emit.outlined import taken_out
+from circlet.backends.native.emit.polling import Meter
+from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.load.llvm import host
 from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.terms import Terms
@@ -43,3 +46,22 @@ def test_axes_that_are_the_same_keep_their_index(shape: Shape, target: Shape, ke
     assert len(found) == len(target)
     for axis, other in kept.items():
         assert found[other] is index[axis]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_leaves_a_function_is_not_taken_out_of_it(leaves: bool) -> None:
+    module = ir.Module("written")
+    e = Emitter(module, ir.Function(module, ir.FunctionType(I32, [POINTER]), "written"), host())
+    nothing = ir.Constant(POINTER, None)
+    meter = Meter(e, nothing, nothing, lambda status: None)
+    e.sharing = Sharing(nothing, nothing, meter, lambda status: None, exit=e.function.append_basic_block("exit"))
+    place, b = e.function.args[0], e.builder
+    with taken_out(e, "epilogue", 4):
+        for number in range(8):
+            b.store(b.add(b.load(place, typ=I32), I32(number)), place)
+        if leaves:
+            with b.if_then(b.icmp_signed("==", b.load(place, typ=I32), I32(3))):
+                b.branch(e.sharing.exit)
+    assert len(module.functions) == (1 if leaves else 2)
+    assert all(target in e.function.blocks for block in e.function.blocks for each in block.instructions
+               if each.opname == "br" for target in each.operands if isinstance(target, ir.Block))

@@ -129,7 +129,8 @@ class Outlined:
 @contextmanager
 def taken_out(e: Emitter, name: str, least: int) -> Iterator[None]:
     """What is written inside becomes a function of its own if it has so many instructions, which others like it may
-    have, too. Nothing of it may be used outside but what it writes to memory."""
+    have, too, and does not leave the function around. Nothing of it may be used outside but what it writes to memory.
+    """
     around, before, count = e.function, e.builder.block, len(e.function.blocks)
     first = around.append_basic_block(name)
     e.builder.branch(first)
@@ -138,6 +139,9 @@ def taken_out(e: Emitter, name: str, least: int) -> Iterator[None]:
     blocks = around.blocks[count:]
     instructions = [each for block in blocks for each in block.instructions]
     if e.sharing is None or e.target.goal is not Goal.HERE or len(instructions) < least:
+        return
+    left = e.sharing.exit
+    if left is not None and any(left in (each.parent, *each.operands) for each in instructions):
         return
     found = Outlined(e, name=name)
     found.may_fail = any(isinstance(each, ir.Ret) for each in instructions)

@@ -35,6 +35,7 @@ class Sharing:
         is_used: whether any loop is shared out.
         part: the one that is being written.
         timed: times what is written inside of a part, given the number of the thread.
+        exit: the block of the function that what leaves it goes through, if something outside of parts does.
     """
 
     team: ir.Value
@@ -46,6 +47,7 @@ class Sharing:
     is_used: bool = False
     part: Fallible | None = None
     timed: Callable[[ir.Value], AbstractContextManager[None]] = nullcontext
+    exit: ir.Block | None = None
 
     def reserve(self, size: int) -> int:
         """Where `size` bytes are that each participant has for itself, until `top` is reset."""

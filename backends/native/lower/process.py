@@ -233,7 +233,7 @@ class ProcessFunction(FunctionLowering):
         self.return_turns()
         b.ret(b.load(result, typ=I32))
         b.position_at_end(here)
-        self._exit = block, result
+        self._exit, self._sharing.exit = (block, result), block
         return self._exit
 
     def fail_unless(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
