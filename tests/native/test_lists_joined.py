@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -295,3 +296,26 @@ def test_what_is_appended_behind_a_loop_may_be_longer(joined: bool, folder: Path
             y = np.concatenate(found, 1) + found[place].sum(1, keepdims=True) if joined else found[place]
             for session in sessions:
                 np.testing.assert_allclose(session.run({"x": x, "k": np.array(place)})["y"], y, 1e-4, 1e-4)
+
+
+def test_products_of_no_columns_are_code(folder: Path) -> None:
+    """Of what turns make of the last of columns, of which there are none: a function of the turn alone, which may stop
+    where what follows on a product is computed."""
+    text = HEAD + "list = SequenceConstruct(x) " + LOOP.replace("LIST", "list").replace("Loop(steps", "Loop(k").replace(
+        "column = Slice(x, from, to, ones)", "") + """
+        last = SequenceAt(items, least) tail = Slice(last, minus, far, ones) product = MatMul(tail, w)
+        sum = Add(product, b) new = Tanh(sum) longer = SequenceInsert(items, new) """ + JOINED + Y
+    w, b = floats(2, 2), floats(2)
+    numbers = [" ".join(f"{each}," for each in value.flat)[:-1] for value in (w, b)]
+    text = text.replace("start =", f"w = Constant<value = float[2, 2] {{{numbers[0]}}}>() "
+                        f"b = Constant<value = float[2] {{{numbers[1]}}}>() start =")
+    session = circlet.Session(load(text, 17), "native")
+    for count, k in ((5, 3), (0, 1), (0, 2), (4, 2)):
+        x = floats(2, count, 2)
+        found = [x]
+        for _ in range(k):
+            found.append(np.tanh(found[-1][:, -1:] @ w + b))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            y = session.run({"x": x, "k": np.array(k)})["y"]
+        np.testing.assert_allclose(y, np.concatenate(found, 1), 1e-5, 1e-6)

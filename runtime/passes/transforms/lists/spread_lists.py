@@ -95,6 +95,8 @@ class _Web:
     """Whether nobody says that elements have one shape, or along which axis they differ."""
     is_cut: bool = False
     """Whether it is a tensor that was cut."""
+    may_be_empty: bool = False
+    """Whether it is made of no elements somewhere."""
     is_counted: bool = False
     """Whether another tensor says how many elements there are, which nothing else tells."""
 
@@ -162,7 +164,7 @@ def _laid_out(model: Model, web: _Web, elements: Elements, guess: Guess) -> bool
     if not known or len(joins) > 1 or len({(len(each.signature), each.dtype) for each in known}) > 1:
         return False
     (axis, web.stacked), = joins or {alone(known, len(known) == len(declared))}
-    web.is_guessed = not (web.stacked or joins)
+    web.is_guessed, web.may_be_empty = not (web.stacked or joins), not all(each.inputs for _, each in constructs)
     if guess is Guess.SAME and web.is_guessed and not any(map(elements.may_be_short, given)):
         axis, web.stacked = 0, True
     most = len(known[0].signature) + web.stacked
@@ -393,13 +395,14 @@ class _Graph:
             return replace(operator, op=LoopLength(0, dtype=DType.INT64), inputs=(self._ends[tensor],))
         return replace(operator, op=LoopLength(web.axis, dtype=DType.INT64), inputs=(self._taken(tensor),))
 
-    def _begun(self, position: int, inputs: Sequence[int], body: int) -> int:
-        """A sequence that a loop begins with, of which more is known where it is empty."""
+    def _begun(self, position: int, inputs: Sequence[int], given: int, body: int) -> int:
+        """A sequence that a loop begins with, of which more is known where it is empty; so many inputs, the first ones,
+        are the model's."""
         web = self._webs.get(inputs[position])
-        if web is None or web.is_cut or web.element is None or web.element.is_static or not self._is_new:
+        if web is None or not web.may_be_empty or web.element is None or web.element.is_static or not self._is_new:
             return inputs[position]
         self._tensors.append(self._tensors[inputs[position]])
-        fits = [k for k, each in enumerate(inputs) if k != position and _fits(self._tensors[each], web)]
+        fits = [k for k, each in enumerate(inputs[:given]) if k != position and _fits(self._tensors[each], web)]
         like = max(fits, key=lambda k: _is_alike(self._tensors[inputs[k]], web), default=-1)
         op = ListBegin(web.axis, web.stacked, position, body, like, _open(web, -1))
         self._operators.append(Operator(op, tuple(inputs), (len(self._tensors) - 1,)))
@@ -416,7 +419,8 @@ class _Graph:
         outputs = [*operator.outputs, *map(self._companion, self._accompanied(operator.outputs))]
         changed = redirected(operator.op, self._spreading.numbers)
         if isinstance(changed, PreTestedLoop):
-            inputs = [self._begun(k, inputs, changed.body_subgraph_index) for k in range(len(inputs))]
+            given, body = len(operator.inputs), changed.body_subgraph_index
+            inputs = [self._begun(k, inputs, given, body) for k in range(len(inputs))]
         return replace(operator, op=changed, inputs=tuple(inputs), outputs=tuple(outputs))
 
     def _shaping(self, operator: Operator, op: LoopZeros) -> Operator:
