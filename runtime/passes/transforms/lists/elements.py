@@ -50,19 +50,11 @@ class Elements:
         tensors = [self._model.subgraphs[index].tensors[tensor] for index, tensor in found]
         return next((each for each in tensors if each.declared is not None), None)
 
-    def are_single(self, appended: Sequence[Place], first: Sequence[Place], axis: int, are_whole: bool) -> bool:
-        """Whether elements may be of size 1 along an axis, as those that no operator appends are.
-
-        Args:
-            appended: the elements that operators append.
-            first: the others.
-            axis: counts from the front.
-            are_whole: whether no turn is taken to cut one short.
-        """
+    def are_single(self, appended: Sequence[Place], first: Sequence[Place], axis: int) -> bool:
+        """Whether elements that operators append may be of size 1 along an axis, as the others are."""
         sizes = [None if tensor is None else tensor.signature[axis:axis + 1]
                  for tensor in map(self.declared, (*first, *appended))]
-        return all(each == (1,) for each in sizes[:len(first)]) and {*sizes} <= {None, (1,), (-1,)} \
-            and (are_whole or not any(map(self.may_be_short, appended)))
+        return all(each == (1,) for each in sizes[:len(first)]) and {*sizes} <= {None, (1,), (-1,)}
 
     def may_be_short(self, place: Place) -> bool:
         """Whether an element comes of a part that a turn of a loop takes of something, which may end before that."""

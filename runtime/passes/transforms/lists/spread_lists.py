@@ -66,12 +66,10 @@ class Guess(Enum):
     """What is taken for granted of elements of which nobody says how long they are, in the order of trying."""
 
     SAME = auto()
-    """Those that nothing joins have one shape, and those that are joined and read by position may have size 1, where no
-    turn of a loop may cut one short."""
+    """Those that nothing joins have one shape, where no turn of a loop may cut one short."""
     ANY = auto()
     SINGLE = auto()
-    """Those that are joined and read by position may have size 1, though turns take parts: one that is cut short is an
-    error."""
+    """As SAME, and those that are joined and read by position have size 1: one that is cut short is an error."""
 
 
 @dataclass
@@ -165,13 +163,13 @@ def _laid_out(model: Model, web: _Web, elements: Elements, guess: Guess) -> bool
         return False
     (axis, web.stacked), = joins or {alone(known, len(known) == len(declared))}
     web.is_guessed, web.may_be_empty = not (web.stacked or joins), not all(each.inputs for _, each in constructs)
-    if guess is Guess.SAME and web.is_guessed and not any(map(elements.may_be_short, given)):
+    if guess is not Guess.ANY and web.is_guessed and not any(map(elements.may_be_short, given)):
         axis, web.stacked = 0, True
     most = len(known[0].signature) + web.stacked
     web.axis, web.element = axis + most if axis < 0 else axis, known[0]
     is_joined = not web.stacked and not web.is_guessed
-    web.are_single = is_joined and SequenceAt in kinds and guess is not Guess.ANY and elements.are_single(
-        given[:len(inserts)], given[len(inserts):], web.axis, guess is Guess.SINGLE)
+    web.are_single = guess is Guess.SINGLE and is_joined and SequenceAt in kinds and elements.are_single(
+        given[:len(inserts)], given[len(inserts):], web.axis)
     # counting is an operator, and those of a subgraph that stays keep their places
     can_count = SequenceAt not in kinds and all(web.crosses(model, index) for index, _ in inserts)
     is_asked = not (web.stacked or web.are_single or kinds.isdisjoint({SequenceAt, SequenceLength}))
