@@ -57,6 +57,8 @@ CASES = {
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
 @pytest.mark.parametrize("name", CASES)
 def test_as_onnxruntime(name: str, backend: str) -> None:
+    if name == "DeformConv":
+        pytest.importorskip("onnxruntime", minversion="1.32", reason="ONNX Runtime 1.23 has no DeformConv")
     text, shape = CASES[name]
     x = np.random.default_rng(1).standard_normal(shape).astype(HALF)
     model = onnx.ModelProto.FromString(parse(text, 19))
