@@ -17,6 +17,7 @@ from tests.needs import NATIVE
 pytest.importorskip("onnx")
 pytestmark = NATIVE
 
+from tests.native.test_lists_counted import JOINED, columns  # noqa: E402
 from tests.native.test_lists_spread import NUMBERS, expect, expect_tensors  # noqa: E402
 from tests.schema.onnx.graphs import load  # noqa: E402
 
@@ -33,13 +34,8 @@ PAIRS = "up = Add(steps, one) pairs = Div(up, two) " + LOOP.replace("LIST", "emp
     "at = Mul(i, two) end = Add(at, two) from = Reshape(at, ones) to = Reshape(end, ones)")
 STATE = LOOP.replace("all = Loop(steps, yes, LIST)", "last_of, all = Loop(steps, yes, state, LIST)").replace(
     "c, seq", "c, float[m, 1, s] v, seq").replace("bool more, seq", "bool more, float[m, 1, s] w, seq")
-JOINED = "}> joint = ConcatFromSequence<axis = 1>(all) "
 Y = "y = Identity(joint) }"
 ONE_OF = "one_of = SequenceAt(all, k) sum = ReduceSum<keepdims = 1>(one_of, ones) y = Add(joint, sum) }"
-
-
-def columns(x: np.ndarray) -> list[np.ndarray]:
-    return np.split(x, x.shape[1], 1)
 
 
 def damped(x: np.ndarray) -> np.ndarray:
@@ -306,8 +302,7 @@ def test_what_is_appended_behind_a_loop_may_be_longer(joined: bool, folder: Path
 
 
 def test_products_of_no_columns_are_code(folder: Path) -> None:
-    """Of what turns make of the last of columns, of which there are none: a function of the turn alone, which may stop
-    where what follows on a product is computed."""
+    """Of the last of columns, of which there are none, by turns that are given nothing that says the batch."""
     text = HEAD + "list = SequenceConstruct(x) " + LOOP.replace("LIST", "list").replace("Loop(steps", "Loop(k").replace(
         "column = Slice(x, from, to, ones)", "") + """
         last = SequenceAt(items, least) tail = Slice(last, minus, far, ones) product = MatMul(tail, w)
