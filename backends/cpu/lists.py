@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from circlet.backends.cpu.move import moving
@@ -64,6 +67,55 @@ def list_append_part(node: Node[ops.ListAppendPart]) -> Step:
         ends[:-1], ends[-1] = before, size
 
     return step
+
+
+@rule(ops.ListInsert, accepts=moving({2}))
+def list_insert(node: Node[ops.ListInsert]) -> Step:
+    layers, position, element, out = _changing(node, 2)
+
+    def step() -> None:
+        number = place(position(), len(layers), 1)
+        out[number] = element
+        if layers.size:
+            out[:number], out[number + 1:] = layers[:number], layers[number:]
+
+    return step
+
+
+@rule(ops.ListErase, accepts=moving({1}))
+def list_erase(node: Node[ops.ListErase]) -> Step:
+    layers, position, _, out = _changing(node, 1)
+
+    def step() -> None:
+        number = place(position(), len(layers))
+        out[:number], out[number:] = layers[:number], layers[number + 1:]
+
+    return step
+
+
+@rule(ops.ListSet, accepts=moving({2}))
+def list_set(node: Node[ops.ListSet]) -> Step:
+    layers, position, element, out = _changing(node, 2)
+    is_there = np.may_share_memory(layers, out)
+
+    def step() -> None:
+        old = position()
+        number = ops.replaced_place(old, len(layers))
+        if not is_there:
+            out[...] = layers
+        if old < 0:
+            out[number + 1] = layers[number]
+        out[number] = element
+
+    return step
+
+
+def _changing(node: Node[Any], position: int) -> tuple[Array, Callable[[], int], Array, Array]:
+    """The elements of a list, what gives the position that an input says, input 1, and the elements of the result."""
+    axis, element = node.op.axis, node.input(1)
+    if position == 2:
+        element = np.moveaxis(element.reshape(node.op.slice(element.shape)), axis, 0)[0]
+    return np.moveaxis(node.input(0), axis, 0), node.input(position).item, element, np.moveaxis(node.out, axis, 0)
 
 
 @rule(ops.ListJoin, accepts=_elements(moving()))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import ClassVar
 
-from circlet.runtime.ir.length import is_late, is_length
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, between, exactly
+from circlet.runtime.ir.length import is_late, is_length, larger
+from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.operands import agreed_shape, normalize_axis, replaced, scalar
@@ -33,6 +33,20 @@ class ListOp(Op):
             raise ShapeError(f"axis {self.axis}: expected one that counts from the front, of an element of shape "
                              f"{element}")
         return (*element[:self.axis], 1, *element[self.axis:]) if self.stacked else element
+
+
+@dataclass(frozen=True)
+class ElementOp(ListOp):
+    """Base of the operators on one element of a list."""
+
+    are_single: bool = False
+    """Whether elements that are not stacked are of size 1 along the axis."""
+
+    def slice(self, element: Shape) -> Shape:
+        found = super().slice(element)
+        if self.are_single and (is_length(found[self.axis]) or found[self.axis] != 1):
+            raise ShapeError(f"expected an element of size 1 along axis {self.axis}, found one of shape {found}")
+        return found
 
 
 @dataclass(frozen=True)
@@ -98,19 +112,15 @@ class ListBegin(ListOp):
 
 
 @dataclass(frozen=True)
-class ListAppend(ListOp):
+class ListAppend(ElementOp):
     """A list, input 0, with the element input 1 at its end. The other axes of a list without elements are those of what
     is appended first."""
 
     name: ClassVar[str] = "LIST_APPEND"
     inputs: ClassVar[Count] = exactly(2)
-    are_single: bool = False
-    """Whether elements that are not stacked are of size 1 along the axis."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape, added = args[0].shape, self.slice(args[1].shape)
-        if self.are_single and (is_length(added[self.axis]) or added[self.axis] != 1):
-            raise ShapeError(f"expected an element of size 1 along axis {self.axis}, found one of shape {added}")
         is_alike = self.axis < len(shape) == len(added)
         if is_alike and not is_length(shape[self.axis]) and shape[self.axis] == 0:
             return (added,)
@@ -140,6 +150,84 @@ class ListAppendPart(ListAppend):
 
     def appends(self) -> Mapping[int, tuple[int, int]]:
         return {**super().appends(), 1: (2, 0)}
+
+
+@dataclass(frozen=True)
+class ListChange(ElementOp):
+    """Base of the operators that change a list, input 0, whose elements are stacked or single, at a position, which may
+    count from the end."""
+
+    more: ClassVar[int] = 0
+    """How many positions there are behind the last element."""
+
+    def counted(self, args: Operands, position: Operand) -> int:
+        """How many elements the list has, after a look at the position where it is known."""
+        count, known = args[0].shape[self.axis], position.known
+        if known is not None and not is_length(count):
+            place(int(known.item()), count, self.more)
+        return count
+
+    def fitted(self, list_: Shape, element: Shape) -> Shape:
+        """The shape of the list, which an element must fit into; without elements it may be of any."""
+        added = self.slice(element)
+        if len(added) == len(list_):
+            found = agreed_shape(list_, replaced(added, self.axis, list_[self.axis]))
+            if found is not None:
+                return found
+            if not is_length(list_[self.axis]) and list_[self.axis] == 0:
+                return replaced(added, self.axis, 0)
+        raise ShapeError(f"cannot put an element of shape {element} into a list of shape {list_}")
+
+
+@dataclass(frozen=True)
+class ListInsert(ListChange):
+    """The list with input 1 before position `input 2`."""
+
+    name: ClassVar[str] = "LIST_INSERT"
+    inputs: ClassVar[Count] = exactly(3)
+    more: ClassVar[int] = 1
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        count = self.counted(args, args[2])
+        return (replaced(self.fitted(args[0].shape, args[1].shape), self.axis, count + 1),)
+
+
+@dataclass(frozen=True)
+class ListErase(ListChange):
+    """The list without the element at position `input 1`."""
+
+    name: ClassVar[str] = "LIST_ERASE"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        count = self.counted(args, args[1])
+        return (replaced(args[0].shape, self.axis, larger(count - 1, 0)),)
+
+
+@dataclass(frozen=True)
+class ListSet(ListChange):
+    """The list without the element at position `input 2`, and then with input 1 before that position: the element
+    there is replaced or, where the position counts from the end, the one before it, which is moved there."""
+
+    name: ClassVar[str] = "LIST_SET"
+    inputs: ClassVar[Count] = exactly(3)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        self.counted(args, args[2])
+        return (self.fitted(args[0].shape, args[1].shape),)
+
+    def overwrites(self) -> Mapping[int, int]:
+        return {0: 0}
+
+
+def replaced_place(position: int, count: int) -> int:
+    """Where LIST_SET puts an element.
+
+    Raises:
+        ShapeError: there is no such position, or none when one element is gone.
+    """
+    place(position, count)
+    return place(position, count - 1, 1)
 
 
 @dataclass(frozen=True)
@@ -184,15 +272,13 @@ class ListEnds(ListOp):
 
 
 @dataclass(frozen=True)
-class ListPart(ListOp):
+class ListPart(ElementOp):
     """The element of a list, input 0, at position `input 1`, which may count from the end. Where elements are not
     stacked, input 2 says where they end, int64 (n,)."""
 
     name: ClassVar[str] = "LIST_PART"
     inputs: ClassVar[Count] = between(2, 3)
     parts_from: ClassVar[frozenset[int]] = frozenset({1})
-    are_single: bool = False
-    """Whether elements that are not stacked are of size 1 along the axis."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.runtime.ops.lists import ListAppend, ListAppendPart, ListBegin, ListEmpty, ListEnds, ListJoin, ListPart
+from circlet.runtime.ops.lists import (
+    ListAppend,
+    ListAppendPart,
+    ListBegin,
+    ListEmpty,
+    ListEnds,
+    ListErase,
+    ListInsert,
+    ListJoin,
+    ListPart,
+    ListSet,
+)
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
 
@@ -67,6 +78,44 @@ CASES = [
     Case("end beyond", ListPart(1), [X, T(np.array(2, I64), constant=True), T(BEYOND, constant=True)], [X],
          error="ends: expected"),
     Case("end beyond, of the run", ListPart(1), [X, np.array(2, I64), BEYOND], [X[:, 1:4]], error="ends: expected"),
+    Case("first", ListInsert(1, True), [X, ROW, np.array(0, I64)], [np.insert(X, 0, ROW, 1)]),
+    Case("middle", ListInsert(0, True), [X, X[1], np.array(1, I64)], [np.insert(X, 1, X[1], 0)]),
+    Case("last", ListInsert(2, True), [X, X[..., 0], np.array(3, I64)], [np.insert(X, 3, X[..., 0], 2)]),
+    Case("before the last", ListInsert(1, True), [X, ROW, np.array(-1, I64)], [np.insert(X, 3, ROW, 1)]),
+    Case("single", ListInsert(1, are_single=True), [X, X[:, :1], np.array(2, I64)], [np.insert(X, 2, X[:, 0], 1)]),
+    Case("known", ListInsert(1, True), [X, ROW, T(np.array(3, I64), constant=True)], [np.insert(X, 3, ROW, 1)]),
+    Case("into nothing", ListInsert(1, True), [NONE, ROW, np.array(0, I64)], [ROW[:, None]]),
+    Case("of any shape", ListInsert(1, True), [NONE[:0, :, :0], ROW, np.array(0, I64)], [ROW[:, None]]),
+    Case("beyond", ListInsert(1, True), [X, ROW, np.array(5, I64)], [np.insert(X, 4, ROW, 1)],
+         error="position: expected -4 to 4 for 4 elements, found 5"),
+    Case("other shape", ListInsert(1, True), [X, ROW[:1, :2], np.array(0, I64)], [X],
+         error="cannot put an element of"),
+    Case("longer", ListInsert(1, are_single=True), [X, X, np.array(0, I64)], [X],
+         error="expected an element of size 1"),
+    Case("first", ListErase(1, True), [X, np.array(0, I64)], [X[:, 1:]]),
+    Case("middle", ListErase(2, True), [X, np.array(-2, I64)], [np.delete(X, 1, 2)]),
+    Case("last", ListErase(0, True), [X, np.array(-1, I64)], [X[:1]]),
+    Case("known", ListErase(1, True), [X, T(np.array(-1, I64), constant=True)], [X[:, :3]]),
+    Case("single", ListErase(1, are_single=True), [X, np.array(2, I64)], [np.delete(X, 2, 1)]),
+    Case("the only one", ListErase(1, True), [X[:, :1], np.array(0, I64)], [NONE]),
+    Case("beyond", ListErase(1, True), [X, np.array(4, I64)], [X[:, 1:]],
+         error="position: expected -4 to 3 for 4 elements, found 4"),
+    Case("of nothing", ListErase(1, True), [NONE, np.array(-1, I64)], [NONE], error="for 0 elements, found -1"),
+    Case("first", ListSet(1, True), [X, ROW, np.array(0, I64)], [np.stack([ROW, *X.swapaxes(0, 1)[1:]], 1)]),
+    Case("last", ListSet(1, True), [X, ROW, np.array(3, I64)], [np.stack([*X.swapaxes(0, 1)[:3], ROW], 1)]),
+    Case("known", ListSet(0, True), [X, X[1], T(np.array(0, I64), constant=True)], [X[[1, 1]]]),
+    Case("single", ListSet(1, are_single=True), [X, X[:, :1], np.array(2, I64)], [X[:, [0, 1, 0, 3]]]),
+    Case("from behind", ListSet(2, True), [X, X[..., 0], np.array(-1, I64)], [X[..., [0, 0, 1]]]),
+    Case("known, from behind", ListSet(1, True), [X, ROW, T(np.array(-2, I64), constant=True)],
+         [np.stack([X[:, 0], ROW, X[:, 1], X[:, 3]], 1)]),
+    Case("beyond", ListSet(1, True), [X, ROW, np.array(4, I64)], [X], error="for 4 elements, found 4"),
+    Case("before", ListSet(1, True), [X, ROW, np.array(-5, I64)], [X], error="for 4 elements, found -5"),
+    Case("none when one is gone", ListSet(1, True), [X, ROW, np.array(-4, I64)], [X],
+         error="position: expected -3 to 3 for 3 elements, found -4"),
+    Case("known none when one is gone", ListSet(1, True), [X, ROW, T(np.array(-4, I64), constant=True)], [X],
+         error="position: expected -3 to 3 for 3 elements, found -4"),
+    Case("other shape", ListSet(1, True), [X, X[:, 0, :2], np.array(0, I64)], [X],
+         error="cannot put an element of"),
     Case("beyond pieces", ListPart(1), [X, np.array(3, I64), ENDS], [X], error="position: expected"),
 ]
 

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I64, Emitter
-from circlet.backends.native.emit.value import Value
+from circlet.backends.native.emit.loops import spread_every
+from circlet.backends.native.emit.parallel import parallel_every
+from circlet.backends.native.emit.positions import Index
+from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.layout import join
-from circlet.backends.native.rules.moving.move import expect, expect_shape, extended, filled, part, unreached, wholes
+from circlet.backends.native.rules.moving.move import (
+    expect,
+    expect_shape,
+    extended,
+    filled,
+    overwrite,
+    part,
+    unreached,
+    wholes,
+)
 from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.lists import ListAppend, ListAppendPart, ListBegin, ListEmpty, ListEnds, ListJoin, ListPart
+from circlet.runtime.ops.lists import (
+    ListAppend,
+    ListAppendPart,
+    ListBegin,
+    ListEmpty,
+    ListEnds,
+    ListErase,
+    ListInsert,
+    ListJoin,
+    ListPart,
+    ListSet,
+)
 from circlet.runtime.ops.operands import replaced
 
 
@@ -51,6 +77,67 @@ def list_append_part(node: Node[ListAppendPart], e: Emitter, sinks: tuple[Sink, 
     _append(e, sinks[0], node.op, node.input(0), node.input(1))
     end = node.shapes[0][node.op.axis]
     join(e, sinks[1], [node.input(2), filled((1,), DType.INT64, _stored(e, e.number(end)))], 0)
+
+
+@nest(ListInsert, movable, memory_inputs=frozenset({2}))
+def list_insert(node: Node[ListInsert], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of a list, an element and a position: one element after another, those behind it one further."""
+    x, axis = node.input(0), node.op.axis
+    number = _place(node, 2, x.shape[axis], more=1)
+    added = node.input(1).reshaped(node.op.slice(node.input(1).shape))
+
+    def put(index: Index) -> None:
+        behind = Whole(e, index[axis]).compare(">=", number)
+        place = (Whole(e, index[axis]) + Whole(e, 1).where(behind, Whole(e, 0))).register
+        sinks[0](e, [*index[:axis], place, *index[axis + 1:]], x.element(e, index))
+
+    if may_differ(x.size, 0):
+        parallel_every(e, x.shape, 4 * x.nbytes, put)
+    spread_every(e, added.shape, lambda index: sinks[0](
+        e, [*index[:axis], number.register, *index[axis + 1:]], added.element(e, index)))
+
+
+@fused(ListErase, movable, memory_inputs=frozenset({1}))
+def list_erase(node: Node[ListErase]) -> tuple[Value]:
+    """Of a list and a position: elements behind it come from one further."""
+    x, axis = node.input(0), node.op.axis
+    number = _place(node, 1, x.shape[axis])
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        behind = Whole(e, index[axis]).compare(">=", number)
+        place = (Whole(e, index[axis]) + Whole(e, 1).where(behind, Whole(e, 0))).register
+        return x.element(e, [*index[:axis], place, *index[axis + 1:]])
+
+    return (computed(node.shape, x.dtype, element),)
+
+
+@nest(ListSet, movable, memory_inputs=frozenset({2}), is_last=True)
+def list_set(node: Node[ListSet], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of a list, an element and a position: the list, copied unless it lies there, with the element stored at it."""
+    x, axis, home = node.input(0), node.op.axis, sinks[0].memory
+    assert home is not None
+    count, row = x.shape[axis], replaced(x.shape, axis, 1)
+    number, (position,) = _place(node, 2, count), wholes(e, node.input(2))
+    is_moved = position.compare("<", 0)
+    begin = number - Whole(e, 1).where(is_moved, 0)
+    expect(node, begin.compare(">=", 0), f"position: expected {1 - count} to {count - 1} for {count - 1} elements, "
+           "found {}", position)
+    starts, behind = ([each if k == axis else Whole(e, 0) for k in range(len(x.shape))] for each in (begin, number))
+    if x.memory is not home:
+        x.write(e, home)
+    if is_moved is not False:
+        with nullcontext() if is_moved is True else e.builder.if_then(is_moved):
+            overwrite(e, home, x.shape, part(e, x, starts, row), behind)
+    overwrite(e, home, x.shape, node.input(1).reshaped(row), starts)
+
+
+def _place(node: Node[Any], index: int, count: int, more: int = 0) -> Whole:
+    """The position in a list of so many elements that an input says, counted from the front; it is checked."""
+    (position,) = wholes(node.function.e, node.input(index))
+    number = (position + count).where(position.compare("<", 0), position)
+    expect(node, number.is_in(0, Whole(node.function.e, count + more) - 1),
+           f"position: expected {-count} to {count + more - 1} for {count} elements, found {{}}", position)
+    return number
 
 
 @nest(ListJoin, movable, memory_inputs=frozenset())
@@ -100,12 +187,8 @@ def list_part(node: Node[ListPart]) -> tuple[Value]:
     """Of a list, a position and ends: the element there, a view where it is one run. The position and the end
     are checked."""
     x, axis, e = node.input(0), node.op.axis, node.function.e
-    (position,) = wholes(e, node.input(1))
     is_even = node.op.stacked or node.op.are_single
-    count = x.shape[axis] if is_even else node.input(2).shape[0]
-    number = (position + count).where(position.compare("<", 0), position)
-    expect(node, number.is_in(0, Whole(e, count) - 1),
-           f"position: expected {-count} to {count - 1} for {count} elements, found {{}}", position)
+    number = _place(node, 1, x.shape[axis] if is_even else node.input(2).shape[0])
     starts = [Whole(e, 0) for _ in x.shape]
     if is_even:
         starts[axis] = number

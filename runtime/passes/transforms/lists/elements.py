@@ -8,13 +8,15 @@ from collections.abc import Iterator, Sequence
 from circlet.runtime.ir.model import ABSENT, Model, Operator
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ops.controlflow import PreTestedLoop
-from circlet.runtime.ops.sequence import SequenceInsert
+from circlet.runtime.ops.sequence import SequenceErase, SequenceInsert
+from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.passes.transforms.lists.places import Place, connected, reached, same_values
 
 
 def same(model: Model, index: int, operator: Operator) -> Iterator[tuple[Place, Place]]:
-    """The values that are one by an operator, or by which a loop goes on; a sequence with one more element is."""
-    if isinstance(operator.op, SequenceInsert):
+    """The values that are one by an operator, or by which a loop goes on; a sequence with one more element is, or one
+    less."""
+    if isinstance(operator.op, (SequenceInsert, SequenceErase)):
         yield (index, operator.outputs[0]), (index, operator.inputs[0])
     yield from same_values(model, index, operator)
 
@@ -57,15 +59,17 @@ class Elements:
         return all(each == (1,) for each in sizes[:len(first)]) and {*sizes} <= {None, (1,), (-1,)}
 
     def may_be_short(self, place: Place) -> bool:
-        """Whether an element comes of a part that a turn of a loop takes of something, which may end before that."""
-        found, left = {place}, [place]
+        """Whether an element comes of a part that a turn of a loop takes of something, which may end before that. Part
+        of the sizes that an operator is given says how many axes there are."""
+        found, left = {(place, False)}, [(place, False)]
         while left:
-            one = left.pop()
+            one, are_sizes = left.pop()
             operator = self._made.get(one)
-            if operator is not None and one[0] in self._turning and self._takes_part(one[0], operator):
+            if not are_sizes and operator is not None and one[0] in self._turning \
+                    and self._takes_part(one[0], operator):
                 return True
-            sources = () if operator is None else operator.inputs
-            new = {*self._around.get(one, ()), *((one[0], each) for each in sources if each != ABSENT)} - found
+            new = {*((each, are_sizes) for each in self._around.get(one, ())),
+                   *(() if operator is None else _sources(one[0], operator, are_sizes))} - found
             found |= new
             left += new
         return False
@@ -75,6 +79,14 @@ class Elements:
         tensors = self._model.subgraphs[index].tensors
         return any(tensors[operator.inputs[each]].data is None for each in operator.op.parts_from
                    if operator.inputs[each] != ABSENT)
+
+
+def _sources(index: int, operator: Operator, are_sizes: bool) -> Iterator[tuple[Place, bool]]:
+    """What an operator reads to make a value, which are sizes or not, and whether those are sizes."""
+    for position, tensor in enumerate(operator.inputs):
+        if tensor != ABSENT:
+            is_size = are_sizes and not isinstance(operator.op, ShapeOf)
+            yield (index, tensor), is_size or position in operator.op.sizes
 
 
 def alone(elements: Sequence[Tensor], are_all: bool) -> tuple[int, bool]:

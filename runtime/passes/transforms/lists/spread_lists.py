@@ -4,41 +4,47 @@ A sequence is an object of Python, which no code has. As a tensor its elements l
 where something stacks them, so that they have one shape, or nothing says that they have not; else along the axis on
 which they were cut, or are joined, or along which they may differ. Where such elements are read by position, the tensor
 of where they end goes along; where they are only counted, their number does.
-
-A sequence is followed from where it is made through all subgraphs that it goes to. It stays as it is where something
-else is done with it, or a subgraph that it goes to is invoked from several places.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import TypeAlias
 
 import numpy as np
 
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops.controlflow import Branch, CallSubgraph, If, Invoke, PreTestedLoop
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Concatenation, Pack
-from circlet.runtime.ops.lists import ListAppend, ListAppendPart, ListBegin, ListEmpty, ListEnds, ListJoin, ListPart
+from circlet.runtime.ops.lists import (
+    ListAppend,
+    ListAppendPart,
+    ListBegin,
+    ListEmpty,
+    ListEnds,
+    ListErase,
+    ListInsert,
+    ListJoin,
+    ListPart,
+    ListSet,
+)
 from circlet.runtime.ops.loop_steps import LoopLength, LoopZeros
 from circlet.runtime.ops.sequence import (
     SequenceAt,
     SequenceConcat,
     SequenceConstruct,
+    SequenceErase,
     SequenceInsert,
     SequenceLength,
     SequenceSplit,
 )
 from circlet.runtime.ops.shape import Alias
 from circlet.runtime.passes.transforms.eliminate_dead import SKIP
-from circlet.runtime.passes.transforms.lists.elements import Elements, alone, same
-from circlet.runtime.passes.transforms.lists.places import Place, reached, redirected
+from circlet.runtime.passes.transforms.lists.places import reached, redirected
+from circlet.runtime.passes.transforms.lists.webs import Guess, Web, has_place, webs_of
 from circlet.runtime.records import replace
 
 Stays: TypeAlias = "Callable[[Model, int, int, bool], bool]"
@@ -49,9 +55,9 @@ def spread_lists(model: Model, is_code: Stays = lambda *_: True) -> Model:
     """Replaces the operators on such sequences, which keep their places. Subgraphs that sequences go to are new ones,
     as anyone may run the old ones. The model itself, if loops of the new one are no code."""
     for guess in Guess:
-        webs = [each for each in _webs(model, guess) if each.is_right]
+        webs = [each for each in webs_of(model, guess) if each.is_right]
         if not webs:
-            return model
+            continue
         if guess is not Guess.ANY and not any(each.are_single or (each.is_guessed and each.stacked) for each in webs):
             continue
         spreading = _Spreading(model, webs)
@@ -62,141 +68,10 @@ def spread_lists(model: Model, is_code: Stays = lambda *_: True) -> Model:
     return model
 
 
-class Guess(Enum):
-    """What is taken for granted of elements of which nobody says how long they are, in the order of trying."""
-
-    SAME = auto()
-    """Those that nothing joins have one shape, where no turn of a loop may cut one short."""
-    ANY = auto()
-    SINGLE = auto()
-    """As SAME, and those that are joined and read by position have size 1: one that is cut short is an error."""
-
-
-@dataclass
-class _Web:
-    """One sequence under all names that it has."""
-
-    places: set[Place]
-    uses: list[tuple[int, Operator]] = field(default_factory=list)
-    """The subgraphs and operators that make and read it, but for those that it only goes through."""
-    is_right: bool = True
-    """Whether it can be a tensor."""
-    axis: int = 0
-    stacked: bool = False
-    element: Tensor | None = None
-    """What one of its elements is declared to be."""
-    has_ends: bool = False
-    """Whether another tensor says where its elements end."""
-    are_single: bool = False
-    """Whether its elements are of size 1 along the axis on which they are joined."""
-    is_guessed: bool = False
-    """Whether nobody says that elements have one shape, or along which axis they differ."""
-    is_cut: bool = False
-    """Whether it is a tensor that was cut."""
-    may_be_empty: bool = False
-    """Whether it is made of no elements somewhere."""
-    is_counted: bool = False
-    """Whether another tensor says how many elements there are, which nothing else tells."""
-
-    def crosses(self, model: Model, index: int) -> bool:
-        """Whether a subgraph takes or gives it."""
-        graph = model.subgraphs[index]
-        return any((index, each) in self.places for each in (*graph.inputs, *graph.outputs))
-
-
-def _webs(model: Model, guess: Guess) -> list[_Web]:
-    """The sequences of what runs reach of a model, of which those that can be tensors are marked."""
-    begins = {0, *(each.subgraph for each in model.signatures)}
-    used = begins | {each for index in begins for operator in model.subgraphs[index].operators
-                     for each in reached(model, operator)}
-    operators = [(index, each) for index in used for each in model.subgraphs[index].operators]
-    called = Counter(callee for _, each in operators for callee in each.op.callees())
-    found = {(index, number): _Web({(index, number)}) for index in used
-             for number, tensor in enumerate(model.subgraphs[index].tensors) if tensor.dtype is DType.VARIANT}
-    for index, operator in operators:
-        for one, other in same(model, index, operator):
-            _join(found, one, other)
-    for index, operator in operators:
-        if not isinstance(operator.op, (Alias, If, CallSubgraph, PreTestedLoop, LoopZeros)):
-            near = (found[index, each] for each in (*operator.inputs, *operator.outputs) if (index, each) in found)
-            for web in {id(each): each for each in near}.values():
-                web.uses.append((index, operator))
-    for index in used:
-        for tensor in {*model.subgraphs[index].inputs, *model.subgraphs[index].outputs}:
-            if (index, tensor) in found and called[index] != 1:
-                found[index, tensor].is_right = False
-    webs, elements = list({id(each): each for each in found.values()}.values()), Elements(model)
-    for web in webs:
-        web.is_right = web.is_right and _laid_out(model, web, elements, guess)
-    return webs
-
-
-def _join(found: dict[Place, _Web], one: Place, other: Place) -> None:
-    """Makes one of two sequences, if they are such."""
-    left, right = found.get(one), found.get(other)
-    if left is None or right is None:
-        for each in (left, right):
-            if each is not None:
-                each.is_right = False
-    elif left is not right:
-        left.places |= right.places
-        left.is_right = left.is_right and right.is_right
-        for place in right.places:
-            found[place] = left
-
-
-def _laid_out(model: Model, web: _Web, elements: Elements, guess: Guess) -> bool:
-    """Decides how the elements of a sequence lie; False where they cannot."""
-    kinds = {type(operator.op) for _, operator in web.uses}
-    inserts, constructs, cuts = ([each for each in web.uses if isinstance(each[1].op, kind)]
-                                 for kind in (SequenceInsert, SequenceConstruct, SequenceSplit))
-    if not kinds <= _KNOWN or any((*each.inputs[2:], ABSENT)[0] != ABSENT for _, each in inserts):
-        return False
-    if cuts:
-        return len(cuts) == 1 and kinds <= _OF_PIECES and _cut(model, web, *cuts[0])
-    given = [(index, each.inputs[1]) for index, each in inserts]
-    given += [(index, tensor) for index, each in constructs for tensor in each.inputs]
-    declared = [elements.declared(each) for each in given]
-    joins = {(each.op.axis, each.op.new_axis) for _, each in web.uses if isinstance(each.op, SequenceConcat)}
-    known = [each for each in declared if each is not None]
-    if not known or len(joins) > 1 or len({(len(each.signature), each.dtype) for each in known}) > 1:
-        return False
-    (axis, web.stacked), = joins or {alone(known, len(known) == len(declared))}
-    web.is_guessed, web.may_be_empty = not (web.stacked or joins), not all(each.inputs for _, each in constructs)
-    if guess is not Guess.ANY and web.is_guessed and not any(map(elements.may_be_short, given)):
-        axis, web.stacked = 0, True
-    most = len(known[0].signature) + web.stacked
-    web.axis, web.element = axis + most if axis < 0 else axis, known[0]
-    is_joined = not web.stacked and not web.is_guessed
-    web.are_single = guess is Guess.SINGLE and is_joined and SequenceAt in kinds and elements.are_single(
-        given[:len(inserts)], given[len(inserts):], web.axis)
-    # counting is an operator, and those of a subgraph that stays keep their places
-    can_count = SequenceAt not in kinds and all(web.crosses(model, index) for index, _ in inserts)
-    is_asked = not (web.stacked or web.are_single or kinds.isdisjoint({SequenceAt, SequenceLength}))
-    web.is_counted, web.has_ends = is_asked and can_count, is_asked and not can_count
-    return 0 <= web.axis < most
-
-
-_KNOWN = {SequenceAt, SequenceConcat, SequenceConstruct, SequenceInsert, SequenceLength, SequenceSplit}
-_OF_PIECES = {SequenceAt, SequenceLength, SequenceSplit}
-
-
-def _cut(model: Model, web: _Web, index: int, cut: Operator) -> bool:
-    """The same of the pieces of a tensor, which stay where they are in it."""
-    graph, op = model.subgraphs[index], cut.op
-    whole, lengths = (graph.tensors[each] for each in cut.inputs)
-    if not isinstance(op, SequenceSplit) or whole.declared is None or cut.outputs[0] in graph.outputs:
-        return False
-    rank, is_each = len(whole.declared), lengths.data is not None and lengths.shape == () and lengths.data.item() == 1
-    web.axis, web.element, web.is_cut = op.axis + rank if op.axis < 0 else op.axis, whole, True
-    web.has_ends, web.stacked = op.keep_axis, not op.keep_axis
-    return 0 <= web.axis < rank and (op.keep_axis or is_each)
-
-
 class _Spreading:
     """A model in which sequences become tensors."""
 
-    def __init__(self, model: Model, webs: Sequence[_Web]) -> None:
+    def __init__(self, model: Model, webs: Sequence[Web]) -> None:
         self._model = model
         self.webs = {place: web for web in webs for place in web.places}
         """By what has them."""
@@ -333,7 +208,7 @@ class _Graph:
         changed = self._listing(operator, webs[0])
         return replace(changed, version=1) if changed.op is not operator.op else changed
 
-    def _listing(self, operator: Operator, web: _Web) -> Operator:
+    def _listing(self, operator: Operator, web: Web) -> Operator:
         """What takes the place of an operator that makes or reads a sequence."""
         op, inputs, outputs = operator.op, tuple(map(self._taken, operator.inputs)), operator.outputs
         ends = next((self._ends[each] for each in operator.inputs if each in self._ends), None)
@@ -351,6 +226,8 @@ class _Graph:
             return replace(operator, inputs=inputs)
         if isinstance(op, (SequenceConstruct, SequenceInsert)):
             return self._making(operator, web, inputs)
+        if isinstance(op, SequenceErase):
+            return self._erasing(operator, web, inputs)
         if isinstance(op, SequenceAt):
             return replace(operator, op=ListPart(web.axis, web.stacked, web.are_single),
                            inputs=inputs if ends is None else (*inputs, ends))
@@ -359,14 +236,30 @@ class _Graph:
         assert isinstance(op, SequenceConcat), f"{op.title} reads no sequence"
         return replace(operator, op=Alias(), inputs=inputs)
 
-    def _making(self, operator: Operator, web: _Web, inputs: tuple[int, ...]) -> Operator:
+    def _erasing(self, operator: Operator, web: Web, inputs: tuple[int, ...]) -> Operator:
+        """What takes the place of an operator that takes an element out of a sequence: nothing where the next one puts
+        another to its place."""
+        gone, = operator.outputs
+        readers = [each for each in self._graph.operators if gone in each.inputs]
+        if len(inputs) == 2 and gone not in self._graph.outputs and len(readers) == 1 and isinstance(
+                readers[0].op, SequenceInsert) and readers[0].inputs[2:] == inputs[1:]:
+            self._data[gone] = inputs[0]
+            return SKIP
+        place = inputs[1] if inputs[1:] not in ((), (ABSENT,)) else self._constant(
+            f"{self._graph.tensors[gone].name}_last", -1)
+        return replace(operator, op=ListErase(web.axis, web.stacked, web.are_single), inputs=(inputs[0], place))
+
+    def _making(self, operator: Operator, web: Web, inputs: tuple[int, ...]) -> Operator:
         """What takes the place of an operator that makes a sequence of elements that were none."""
         made, = operator.outputs
         if not inputs:
             if web.has_ends:
                 self._ends[made] = self._constant(f"{self._graph.tensors[made].name}_ends", [])
-            return replace(operator, op=ListEmpty(web.axis, web.stacked, _open(web, 0)))
+            return replace(operator, op=ListEmpty(web.axis, web.stacked, web.sizes(0)))
         if isinstance(operator.op, SequenceInsert):
+            if has_place(operator):
+                kind = ListSet if operator.inputs[0] in self._data else ListInsert
+                return replace(operator, op=kind(web.axis, web.stacked, web.are_single), inputs=inputs)
             if not web.has_ends:
                 return replace(operator, op=ListAppend(web.axis, web.stacked, web.are_single), inputs=inputs[:2])
             given = (*inputs[:2], self._ends[operator.inputs[0]])
@@ -381,9 +274,10 @@ class _Graph:
             self._counts[operator.outputs[0]] = ABSENT, len(operator.inputs)
         elif operator.inputs[0] in self._counts:
             base, more = self._counts[operator.inputs[0]]
-            self._counts[operator.outputs[0]] = base, more + isinstance(operator.op, SequenceInsert)
+            changed = isinstance(operator.op, SequenceInsert) - isinstance(operator.op, SequenceErase)
+            self._counts[operator.outputs[0]] = base, more + changed
 
-    def _length(self, operator: Operator, web: _Web) -> Operator:
+    def _length(self, operator: Operator, web: Web) -> Operator:
         """What takes the place of an operator that counts the elements of a sequence."""
         tensor, = operator.inputs
         if web.is_counted:
@@ -402,7 +296,7 @@ class _Graph:
         self._tensors.append(self._tensors[inputs[position]])
         fits = [k for k, each in enumerate(inputs[:given]) if k != position and _fits(self._tensors[each], web)]
         like = max(fits, key=lambda k: _is_alike(self._tensors[inputs[k]], web), default=-1)
-        op = ListBegin(web.axis, web.stacked, position, body, like, _open(web, -1))
+        op = ListBegin(web.axis, web.stacked, position, body, like, web.sizes(-1))
         self._operators.append(Operator(op, tuple(inputs), (len(self._tensors) - 1,)))
         return len(self._tensors) - 1
 
@@ -436,32 +330,26 @@ class _Graph:
         return replace(operator, op=replace(op, loop=changed), inputs=(*inputs[:at], *ends, *inputs[at:]))
 
 
-def _declared(tensor: Tensor, web: _Web) -> Tensor:
+def _declared(tensor: Tensor, web: Web) -> Tensor:
     """What a sequence is declared to be as a tensor."""
     assert web.element is not None, "the sequence has elements"
-    sizes = _open(web, -1)
+    sizes = web.sizes(-1)
     if not web.is_cut:
         sizes = (*sizes[:web.axis], -1, *sizes[web.axis + (not web.stacked):])
     return replace(tensor, dtype=web.element.dtype, held=None, has_rank=True, shape=tuple(
         max(each, 1) for each in sizes), shape_signature=sizes)
 
 
-def _open(web: _Web, size: int) -> Shape:
-    """The declared shape of an element, with a size for each that is not known."""
-    assert web.element is not None, "the sequence has elements"
-    return tuple(size if each < 0 else each for each in web.element.declared or ())
-
-
-def _fits(tensor: Tensor, web: _Web) -> bool:
+def _fits(tensor: Tensor, web: Web) -> bool:
     """Whether an element may be as long as a tensor along each axis of which nobody says how long it is."""
     declared = tensor.declared
     return declared is not None and tensor.dtype is not DType.VARIANT and all(
-        size >= 0 or declared[axis:axis + 1] == (-1,) for axis, size in enumerate(_open(web, -1)))
+        size >= 0 or declared[axis:axis + 1] == (-1,) for axis, size in enumerate(web.sizes(-1)))
 
 
-def _is_alike(tensor: Tensor, web: _Web) -> bool:
+def _is_alike(tensor: Tensor, web: Web) -> bool:
     """Whether a tensor is declared as an element is, but for the axis along which these are joined."""
-    declared, wanted = tensor.declared or (), _open(web, -1)
+    declared, wanted = tensor.declared or (), web.sizes(-1)
     return len(declared) == len(wanted) and all(
         one == other for axis, (one, other) in enumerate(zip(declared, wanted, strict=True))
         if web.stacked or axis != web.axis)
