@@ -12,9 +12,10 @@ from circlet.backends.cpu.rule import Node, rule, store
 from circlet.backends.refusal import Refusal
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
+from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops import lists as ops
-from circlet.runtime.ops.sequence import cuts, place
+from circlet.runtime.ops.sequence import NO_VALUE, cuts, place
 from circlet.runtime.records import replace
 
 
@@ -65,6 +66,24 @@ def list_append_part(node: Node[ops.ListAppendPart]) -> Step:
     def step() -> None:
         append()
         ends[:-1], ends[-1] = before, size
+
+    return step
+
+
+@rule(ops.ListHas, accepts=_any)
+def list_has(node: Node[ops.ListHas]) -> Step:
+    has, out = node.input(0).shape[node.op.axis] > 0, node.out
+    return lambda: out.fill(has)
+
+
+@rule(ops.ListOnly, accepts=moving())
+def list_only(node: Node[ops.ListOnly]) -> Step:
+    layers, out = np.moveaxis(node.input(0), node.op.axis, 0), node.out
+
+    def step() -> None:
+        if not len(layers):
+            raise ShapeError(NO_VALUE)
+        store(out, layers[0])
 
     return step
 

@@ -51,18 +51,20 @@ class ElementOp(ListOp):
 
 @dataclass(frozen=True)
 class ListEmpty(ListOp):
-    """A list without elements."""
+    """A list without elements. An input tells the shape of these: it is one, or a list of some."""
 
     name: ClassVar[str] = "LIST_EMPTY"
-    inputs: ClassVar[Count] = exactly(0)
+    inputs: ClassVar[Count] = between(0, 1)
     shape: Shape = ()
     """Of elements, as far as it is known; else 0."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        return (replaced(self.slice(self.shape), self.axis, 0),)
+        known = args[0].shape if len(args) else self.shape
+        is_list = self.stacked and len(known) > len(self.shape)
+        return (replaced(known if is_list else self.slice(known), self.axis, 0),)
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
-        return (None,)
+        return (args[0].dtype if len(args) else None,)
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,31 @@ class ListAppendPart(ListAppend):
 
     def appends(self) -> Mapping[int, tuple[int, int]]:
         return {**super().appends(), 1: (2, 0)}
+
+
+@dataclass(frozen=True)
+class ListHas(ListOp):
+    """Whether a list has elements, a boolean scalar."""
+
+    name: ClassVar[str] = "LIST_HAS"
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        normalize_axis(self.axis, args[0].rank)
+        return ((),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.BOOL,)
+
+
+@dataclass(frozen=True)
+class ListOnly(ListOp):
+    """What is in an optional: a stacked list of one element, or none, which is an error."""
+
+    name: ClassVar[str] = "LIST_ONLY"
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        axis = normalize_axis(self.axis, args[0].rank)
+        return ((*args[0].shape[:axis], *args[0].shape[axis + 1:]),)
 
 
 @dataclass(frozen=True)

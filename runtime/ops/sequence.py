@@ -15,6 +15,9 @@ from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import normalize_axis, scalar
 from circlet.runtime.records import dataclass
 
+NO_VALUE = "expected an optional that has a value, found an empty one"
+"""The error of reading one that has none."""
+
 
 def _expect_holder(operand: Operand, name: str = "input 0") -> None:
     if operand.dtype is not DType.VARIANT or operand.shape != ():
@@ -30,7 +33,7 @@ def held(value: Array) -> Held:
     """
     found = value.item()
     if not isinstance(found, Held):
-        raise ShapeError("expected an optional that has a value, found an empty one")
+        raise ShapeError(NO_VALUE)
     return found
 
 

@@ -76,7 +76,7 @@ def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int, bool], bool
         stays: whether a loop that grows is best left as it is; see `pad_growth`.
     """
     pad_growth = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE", given=(stays,))
-    spread_lists = _pass("spread_lists", "SEQUENCE_AT SEQUENCE_ERASE SEQUENCE_INSERT SEQUENCE_SPLIT",
+    spread_lists = _pass("spread_lists", "OPTIONAL SEQUENCE_AT SEQUENCE_ERASE SEQUENCE_INSERT SEQUENCE_SPLIT",
                          module="lists.spread_lists", given=(stays,))
     return Pipeline("compiled", (
         *INTERPRETED.passes, THREAD_BRANCHES, LIFT_VARIABLES, SEPARATE_LISTS, spread_lists, pad_growth, ABSORB_PADDING,

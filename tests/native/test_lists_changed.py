@@ -93,6 +93,14 @@ def branching(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.stack(items, 1)
 
 
+def restarted(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The rows behind the last positive place, with one before all."""
+    items = [x[:, 0]]
+    for k in range(x.shape[1]):
+        items = [] if at[k] > 0 else [*items, np.tanh(x[:, k])]
+    return np.stack([x[:, 0], *items], 1)
+
+
 def kept(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     """The last three columns, one behind another."""
     found: np.ndarray = np.tanh(x[:, -3:])
@@ -128,6 +136,10 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
             has_more = Greater(count, one) less = If(has_more)<then_branch = pop () => (seq(float) rest) {
                 rest = SequenceErase(items) }, else_branch = stay () => (seq(float) same) { same = Identity(items) }>
             }> }> """ + STACK, branching),
+    "restarted": (HEAD + "list = SequenceConstruct(begin) " + LOOP.replace("all =", "last =") + """new = Tanh(row)
+        is_end = Greater(place, zero) others = If(is_end)<then_branch = end () => (seq(float) fresh) {
+            fresh = SequenceEmpty() }, else_branch = on () => (seq(float) with) { with = SequenceInsert(items, new) }>
+        }> all = SequenceInsert(last, begin, zero) """ + STACK, restarted),
     "kept": (HEAD + EMPTY.replace("empty", "list") + LOOP + """next = Add(i, one) from = Reshape(i, ones)
         to = Reshape(next, ones) part = Slice(x, from, to, ones) new = Tanh(part) longer = SequenceInsert(items, new)
         count = SequenceLength(longer) is_long = Greater(count, three)

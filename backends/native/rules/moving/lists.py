@@ -36,12 +36,15 @@ from circlet.runtime.ops.lists import (
     ListEmpty,
     ListEnds,
     ListErase,
+    ListHas,
     ListInsert,
     ListJoin,
+    ListOnly,
     ListPart,
     ListSet,
 )
 from circlet.runtime.ops.operands import replaced
+from circlet.runtime.ops.sequence import NO_VALUE
 
 
 @fused(ListEmpty, movable, is_free=True)
@@ -77,6 +80,22 @@ def list_append_part(node: Node[ListAppendPart], e: Emitter, sinks: tuple[Sink, 
     _append(e, sinks[0], node.op, node.input(0), node.input(1))
     end = node.shapes[0][node.op.axis]
     join(e, sinks[1], [node.input(2), filled((1,), DType.INT64, _stored(e, e.number(end)))], 0)
+
+
+@fused(ListHas, movable, is_free=True)
+def list_has(node: Node[ListHas]) -> tuple[Value]:
+    """Of a list: whether there is anything in it."""
+    e, count = node.function.e, node.input(0).shape[node.op.axis]
+    has = Whole(e, count).compare(">", 0)
+    return (filled(node.shape, DType.BOOL, e.constant(int(has), DType.BOOL) if isinstance(has, bool) else has),)
+
+
+@fused(ListOnly, movable, is_free=True)
+def list_only(node: Node[ListOnly]) -> tuple[Value]:
+    """Of an optional: what is in it, which is checked to be there."""
+    x, axis, e = node.input(0), node.op.axis, node.function.e
+    expect(node, Whole(e, x.shape[axis]).compare(">", 0), NO_VALUE)
+    return (part(e, x, [Whole(e, 0)] * len(x.shape), replaced(x.shape, axis, 1)).reshaped(node.shape),)
 
 
 @nest(ListInsert, movable, memory_inputs=frozenset({2}))

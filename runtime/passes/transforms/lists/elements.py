@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from circlet.runtime.ir.model import ABSENT, Model, Operator
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ops.controlflow import PreTestedLoop
+from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
 from circlet.runtime.ops.sequence import SequenceErase, SequenceInsert
 from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.passes.transforms.lists.places import Place, connected, reached, same_values
@@ -32,6 +32,8 @@ class Elements:
         """What makes each value, if it invokes nothing."""
         self._turning: set[int] = set()
         """The subgraphs that turns of loops run."""
+        self._handed: dict[Place, set[Place]] = defaultdict(set)
+        """What inputs of branches are, where these are invoked."""
         for index, graph in enumerate(model.subgraphs):
             for operator in graph.operators:
                 self._enter(index, operator)
@@ -42,6 +44,11 @@ class Elements:
             self._around[other].append(one)
         if isinstance(operator.op, PreTestedLoop):
             self._turning |= reached(self._model, operator)
+        elif isinstance(operator.op, (Branch, Invoke)):
+            for callee in operator.op.callees():
+                for inner, outer in zip(self._model.subgraphs[callee].inputs,
+                                        operator.inputs[isinstance(operator.op, Branch):], strict=False):
+                    self._handed[callee, inner].add((index, outer))
         if not operator.op.callees():
             self._made.update(((index, each), operator) for each in operator.outputs)
 
@@ -51,6 +58,19 @@ class Elements:
         found = (place, *sorted(connected(self._around, place)))
         tensors = [self._model.subgraphs[index].tensors[tensor] for index, tensor in found]
         return next((each for each in tensors if each.declared is not None), None)
+
+    def equal(self, places: Collection[Place]) -> set[Place]:
+        """The inputs of branches that are one of some values wherever both are there."""
+        begins = {self._begin(each) for each in places}
+        return {each for each in self._handed if self._begin(each) in begins}
+
+    def _begin(self, place: Place) -> Place:
+        """What a value is outside of all branches that it is handed to."""
+        found = self._handed.get(place, {place})
+        while len(found) == 1 and place not in found:
+            place, = found
+            found = self._handed.get(place, {place})
+        return place
 
     def are_single(self, appended: Sequence[Place], first: Sequence[Place], axis: int) -> bool:
         """Whether elements that operators append may be of size 1 along an axis, as the others are."""

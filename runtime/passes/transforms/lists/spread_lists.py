@@ -26,13 +26,18 @@ from circlet.runtime.ops.lists import (
     ListEmpty,
     ListEnds,
     ListErase,
+    ListHas,
     ListInsert,
     ListJoin,
+    ListOnly,
     ListPart,
     ListSet,
 )
 from circlet.runtime.ops.loop_steps import LoopLength, LoopZeros
 from circlet.runtime.ops.sequence import (
+    OptionalGetElement,
+    OptionalHasElement,
+    OptionalOf,
     SequenceAt,
     SequenceConcat,
     SequenceConstruct,
@@ -224,8 +229,11 @@ class _Graph:
             if ends is not None:
                 self._ends[outputs[0]] = ends
             return replace(operator, inputs=inputs)
-        if isinstance(op, (SequenceConstruct, SequenceInsert)):
+        if isinstance(op, (SequenceConstruct, SequenceInsert, OptionalOf)):
             return self._making(operator, web, inputs)
+        if isinstance(op, (OptionalGetElement, OptionalHasElement)):
+            kind = ListOnly if isinstance(op, OptionalGetElement) else ListHas
+            return replace(operator, op=kind(web.axis, web.stacked), inputs=inputs)
         if isinstance(op, SequenceErase):
             return self._erasing(operator, web, inputs)
         if isinstance(op, SequenceAt):
@@ -255,7 +263,7 @@ class _Graph:
         if not inputs:
             if web.has_ends:
                 self._ends[made] = self._constant(f"{self._graph.tensors[made].name}_ends", [])
-            return replace(operator, op=ListEmpty(web.axis, web.stacked, web.sizes(0)))
+            return replace(operator, op=ListEmpty(web.axis, web.stacked, web.sizes(0)), inputs=self._like(web))
         if isinstance(operator.op, SequenceInsert):
             if has_place(operator):
                 kind = ListSet if operator.inputs[0] in self._data else ListInsert
@@ -268,9 +276,15 @@ class _Graph:
             return replace(operator, op=ListJoin(web.axis), outputs=(made, self._companion(made)))
         return replace(operator, op=Pack(len(inputs), web.axis) if web.stacked else Concatenation(web.axis))
 
+    def _like(self, web: Web) -> tuple[int, ...]:
+        """What tells the shape of elements of a sequence where none are, if that is there."""
+        inputs = self._graph.inputs if web.element is None or not web.element.is_static else ()
+        return next(((each,) for each in inputs if self._webs.get(each) is web
+                     or (self._index, each) in web.examples), ())
+
     def _counted(self, operator: Operator) -> None:
         """Says how many elements the result of an operator that makes or hands on a sequence has."""
-        if isinstance(operator.op, SequenceConstruct):
+        if isinstance(operator.op, (SequenceConstruct, OptionalOf)):
             self._counts[operator.outputs[0]] = ABSENT, len(operator.inputs)
         elif operator.inputs[0] in self._counts:
             base, more = self._counts[operator.inputs[0]]

@@ -16,6 +16,9 @@ from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import CallSubgraph, If, PreTestedLoop
 from circlet.runtime.ops.loop_steps import LoopZeros
 from circlet.runtime.ops.sequence import (
+    OptionalGetElement,
+    OptionalHasElement,
+    OptionalOf,
     SequenceAt,
     SequenceConcat,
     SequenceConstruct,
@@ -27,6 +30,7 @@ from circlet.runtime.ops.sequence import (
 from circlet.runtime.ops.shape import Alias
 from circlet.runtime.passes.transforms.lists.elements import Elements, alone, same
 from circlet.runtime.passes.transforms.lists.places import Place, reached
+from circlet.runtime.records import replace
 
 
 class Guess(Enum):
@@ -53,6 +57,8 @@ class Web:
     stacked: bool = False
     element: Tensor | None = None
     """What one of its elements is declared to be."""
+    examples: set[Place] = field(default_factory=set)
+    """What has the shape of elements, if all have one."""
     has_ends: bool = False
     """Whether another tensor says where its elements end."""
     are_single: bool = False
@@ -124,12 +130,12 @@ def _laid_out(model: Model, web: Web, elements: Elements, guess: Guess) -> bool:
     inserts, constructs, cuts = ([each for each in web.uses if isinstance(each[1].op, kind)]
                                  for kind in (SequenceInsert, SequenceConstruct, SequenceSplit))
     if not kinds <= _KNOWN:
-        return False
+        return kinds <= _OF_OPTIONALS and _at_most_one(web, elements)
     if cuts:
         return len(cuts) == 1 and kinds <= _OF_PIECES and _cut(model, web, *cuts[0])
     given = [(index, each.inputs[1]) for index, each in inserts]
     given += [(index, tensor) for index, each in constructs for tensor in each.inputs]
-    declared = [elements.declared(each) for each in given]
+    declared, web.examples = [elements.declared(each) for each in given], elements.equal(given)
     joins = {(each.op.axis, each.op.new_axis) for _, each in web.uses if isinstance(each.op, SequenceConcat)}
     known = [each for each in declared if each is not None]
     if not known or len(joins) > 1 or len({(len(each.signature), each.dtype) for each in known}) > 1:
@@ -157,7 +163,23 @@ def has_place(insert: Operator) -> bool:
 
 
 _KNOWN = {SequenceAt, SequenceConcat, SequenceConstruct, SequenceErase, SequenceInsert, SequenceLength, SequenceSplit}
+_OF_OPTIONALS = {OptionalGetElement, OptionalHasElement, OptionalOf}
 _OF_PIECES = {SequenceAt, SequenceLength, SequenceSplit}
+
+
+def _at_most_one(web: Web, elements: Elements) -> bool:
+    """The same of an optional, which is a list of one element, of any size, or of none."""
+    made = [(index, each.inputs[:1]) for index, each in web.uses if isinstance(each.op, OptionalOf)]
+    values = [(index, tensor) for index, inputs in made for tensor in inputs]
+    declared, web.examples = [elements.declared(each) for each in values], elements.equal(values)
+    known = [each for each in declared if each is not None]
+    if len({(len(each.signature), each.dtype) for each in known}) != 1:
+        return False
+    sizes = tuple(found.pop() if len(found) == 1 else -1 for found in map(
+        set, zip(*(each.signature for each in known), strict=True)))
+    web.element = replace(known[0], data=None, shape=tuple(max(each, 1) for each in sizes), shape_signature=sizes)
+    web.stacked, web.may_be_empty = True, not all(inputs for _, inputs in made)
+    return True
 
 
 def _cut(model: Model, web: Web, index: int, cut: Operator) -> bool:
