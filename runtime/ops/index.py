@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from circlet.runtime.ir.length import is_length
-from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, at_least, exactly
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.op import Count, Op, OpenResults, Operand, Operands, ShapeError, Unknown, at_least, exactly
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import agreed_shape, expect_one, expect_rank, normalize_axis, sized, sizes
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
@@ -189,6 +189,16 @@ class DynamicUpdateSlice(Op):
         if args[2].shape != (args[0].rank,):
             raise ShapeError(f"start indices: expected shape {(args[0].rank,)}, found {args[2].shape}")
         return (args[0].shape,)
+
+    def open_results(self, inputs: Sequence[Array | None], evaluate: OpenResults) -> Sequence[Array] | None:
+        """Of numbers, such as a shape of which one is exchanged, where the place is known."""
+        values, update, starts = inputs
+        if values is None or update is None or starts is None or starts.dtype.hasobject:
+            raise Unknown
+        found = np.array(values, np.object_)
+        found[tuple(slice(begin, begin + size) for begin, size in zip(
+            np.clip(starts, 0, np.subtract(values.shape, update.shape)).tolist(), update.shape, strict=True))] = update
+        return (found,)
 
     def overwrites(self) -> Mapping[int, int]:
         return {0: 0}

@@ -15,9 +15,10 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import segment
-from circlet.runtime.ops.comparison import Equal, GreaterEqual, LogicalAnd, LogicalOr, NotEqual, SelectV2
+from circlet.runtime.ops.comparison import Equal, Greater, GreaterEqual, LogicalAnd, LogicalOr, NotEqual, SelectV2
+from circlet.runtime.ops.elements import ScatterElements
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Mul, Sub
-from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.index import DynamicUpdateSlice, Gather, Where
 from circlet.runtime.ops.layout import (
     Concatenation,
     Pack,
@@ -273,10 +274,27 @@ def from_what_a_value_says(g: Graph, x: Value) -> Value:
     return g(Mul(), g(Reshape(), g(Mul(), columns, columns), g.ints(-1, 3, 2)), g.number(0.5))
 
 
+def exchanged(g: Graph, x: Value) -> Value:
+    """The first column (n, 1) as (n, 3), for which one number of x's shape is exchanged."""
+    sizes = ints(g, DynamicUpdateSlice(), shape_of(g, x), g.ints(3), g.ints(1))
+    return g(BroadcastTo(), g(Slice(), x, g.ints(0, 0), g.ints(-1, 1)), sizes)
+
+
+def put_back(g: Graph, x: Value) -> Value:
+    """Rows that begin with a positive number doubled, as exporters write `x[rows] = 2 * x[rows]`."""
+    positive = g(Greater(), g(Gather(1), x, g.number(0)), g.number(0.0), dtype=DType.BOOL)
+    found = g(Where(), positive, dtype=DType.INT64)
+    doubled = g(Mul(), g(Gather(0), x, g(Reshape(), found, g.ints(-1), dtype=DType.INT64)), g.number(2.0))
+    count = ints(g, StridedSlice(), shape_of(g, found), g.ints(0), g.ints(1), g.ints(1))
+    sizes = ints(g, DynamicUpdateSlice(), shape_of(g, x), count, g.ints(0))
+    return g(ScatterElements(0), x, g(BroadcastTo(), found, sizes, dtype=DType.INT64), doubled)
+
+
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
     whole_fours, halves, strides, by_fours, repeated, merged, summed, turned, in_parts, in_columns, expanded, kept,
     numbered, grouped, backwards, dilated, odd_rows_behind, fours_rounded_up, columns_first, times_nothing, steps,
-    scaled, halved_as_by_jax, around_rows, without_sign, reversed_ahead, from_what_a_value_says)
+    scaled, halved_as_by_jax, around_rows, without_sign, reversed_ahead, from_what_a_value_says,
+    exchanged, put_back)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))
