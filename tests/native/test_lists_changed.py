@@ -101,6 +101,14 @@ def restarted(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.stack([x[:, 0], *items], 1)
 
 
+def tree(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Rows, each with what became of an earlier one added, if a place is positive."""
+    items: Elements = []
+    for k in range(x.shape[1]):
+        items.append(np.tanh(x[:, k] + (items[k - at[k]] * np.float32(0.5) if at[k] > 0 and k else 0)))
+    return np.stack(items, 1)
+
+
 def kept(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     """The last three columns, one behind another."""
     found: np.ndarray = np.tanh(x[:, -3:])
@@ -140,6 +148,11 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
         is_end = Greater(place, zero) others = If(is_end)<then_branch = end () => (seq(float) fresh) {
             fresh = SequenceEmpty() }, else_branch = on () => (seq(float) with) { with = SequenceInsert(items, new) }>
         }> all = SequenceInsert(last, begin, zero) """ + STACK, restarted),
+    "tree, of a rank that nobody says": (HEAD + EMPTY.replace("empty", "list") + LOOP + """
+        is_there = Greater(place, zero) is_later = Greater(i, zero) has = And(is_there, is_later)
+        sum = If(has)<then_branch = add () => (float with) { back = Sub(i, place) old = SequenceAt(items, back)
+            part = Mul(old, half) with = Add(row, part) }, else_branch = none () => (float same) {
+            same = Identity(row) }> new = Tanh(sum) others = SequenceInsert(items, new) }> """ + STACK, tree),
     "kept": (HEAD + EMPTY.replace("empty", "list") + LOOP + """next = Add(i, one) from = Reshape(i, ones)
         to = Reshape(next, ones) part = Slice(x, from, to, ones) new = Tanh(part) longer = SequenceInsert(items, new)
         count = SequenceLength(longer) is_long = Greater(count, three)

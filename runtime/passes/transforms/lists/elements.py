@@ -11,6 +11,7 @@ from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
 from circlet.runtime.ops.sequence import SequenceErase, SequenceInsert
 from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.passes.transforms.lists.places import Place, connected, reached, same_values
+from circlet.runtime.records import replace
 
 
 def same(model: Model, index: int, operator: Operator) -> Iterator[tuple[Place, Place]]:
@@ -53,11 +54,29 @@ class Elements:
             self._made.update(((index, each), operator) for each in operator.outputs)
 
     def declared(self, place: Place) -> Tensor | None:
-        """What an element is declared to be, here or where it goes, or as what loops carry it; None where nobody says
-        how many axes it has."""
-        found = (place, *sorted(connected(self._around, place)))
-        tensors = [self._model.subgraphs[index].tensors[tensor] for index, tensor in found]
-        return next((each for each in tensors if each.declared is not None), None)
+        """What an element is declared to be, here or where it goes, or as what loops carry it, or what it is computed
+        of element by element; None where nobody says how many axes it has."""
+        dtype, seen = self._tensor(place).dtype, set[Place]()
+        while place not in seen:
+            found = (place, *sorted(connected(self._around, place)))
+            declared = next((each for each in map(self._tensor, found) if each.declared is not None), None)
+            if declared is not None:
+                return declared if declared.dtype is dtype else replace(declared, dtype=dtype, data=None)
+            seen.update(found)
+            place = next((source for each in found if (source := self._alike(each)) is not None), place)
+        return None
+
+    def _tensor(self, place: Place) -> Tensor:
+        return self._model.subgraphs[place[0]].tensors[place[1]]
+
+    def _alike(self, place: Place) -> Place | None:
+        """What has the shape of a value that is computed of it element by element; None where that is not one value."""
+        operator = self._made.get(place)
+        if operator is None or not operator.op.elementwise:
+            return None
+        inputs = [(place[0], each) for each in operator.inputs if each != ABSENT]
+        shaped = [each for each in inputs if self._tensor(each).data is None or self._tensor(each).shape]
+        return shaped[0] if len(shaped) == 1 else None
 
     def equal(self, places: Collection[Place]) -> set[Place]:
         """The inputs of branches that are one of some values wherever both are there."""
