@@ -13,7 +13,7 @@ from circlet.runtime.ir.length import is_late, is_length, larger
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.layout import Concatenation
-from circlet.runtime.ops.operands import agreed_shape, normalize_axis, replaced, scalar
+from circlet.runtime.ops.operands import agreed, agreed_shape, normalize_axis, replaced, scalar
 from circlet.runtime.ops.sequence import cuts, place
 from circlet.runtime.records import dataclass
 
@@ -120,17 +120,27 @@ class ListAppend(ElementOp):
 
     name: ClassVar[str] = "LIST_APPEND"
     inputs: ClassVar[Count] = exactly(2)
+    are_joined: bool = False
+    """Whether something joins the elements, so that they have one shape but for the axis, even if only the run tells
+    their sizes."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape, added = args[0].shape, self.slice(args[1].shape)
         is_alike = self.axis < len(shape) == len(added)
         if is_alike and not is_length(shape[self.axis]) and shape[self.axis] == 0:
             return (added,)
-        found = agreed_shape(shape, replaced(added, self.axis, shape[self.axis])) if is_alike else None
+        found = self._grown(shape, replaced(added, self.axis, shape[self.axis])) if is_alike else None
         if found is None:
             raise ShapeError(f"cannot append an element of shape {args[1].shape} to a list of shape {shape} along axis "
                              f"{self.axis}")
         return (replaced(found, self.axis, shape[self.axis] + added[self.axis]),)
+
+    def _grown(self, shape: Shape, added: Shape) -> Shape | None:
+        """What two shapes that must be one are; a size that only the run tells is that of the element, input 1."""
+        found = [new if agreed(old, new) is None and self.are_joined and (is_late(old) or is_late(new))
+                 else agreed(old, new) for old, new in zip(shape, added, strict=True)]
+        sizes = tuple(each for each in found if each is not None)
+        return sizes if len(sizes) == len(shape) else None
 
     def appends(self) -> Mapping[int, tuple[int, int]]:
         return {0: (0, self.axis)}

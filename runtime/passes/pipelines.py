@@ -78,9 +78,12 @@ def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int, bool], bool
     pad_growth = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE", given=(stays,))
     spread_lists = _pass("spread_lists", "OPTIONAL SEQUENCE_AT SEQUENCE_ERASE SEQUENCE_INSERT SEQUENCE_SPLIT",
                          module="lists.spread_lists", given=(stays,))
+    collect_lists = _pass(COLLECT_LISTS.name, "LOOP", "SEQUENCE_CONCAT", module="lists.collect_code",
+                          given=(stays, fuse_operators.run))
     return Pipeline("compiled", (
-        *INTERPRETED.passes, THREAD_BRANCHES, LIFT_VARIABLES, SEPARATE_LISTS, spread_lists, pad_growth, ABSORB_PADDING,
-        ABSORB_TRANSPOSITION, FUSE_SILU, fuse_operators))
+        collect_lists, *(each for each in INTERPRETED.passes if each is not COLLECT_LISTS), THREAD_BRANCHES,
+        LIFT_VARIABLES, SEPARATE_LISTS, spread_lists, pad_growth, ABSORB_PADDING, ABSORB_TRANSPOSITION, FUSE_SILU,
+        fuse_operators))
 
 
 def portable(declare_shapes: Pass) -> Pipeline:

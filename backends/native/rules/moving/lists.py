@@ -66,18 +66,30 @@ def list_begin(node: Node[ListBegin]) -> tuple[Value]:
 @nest(ListAppend, movable, memory_inputs=frozenset())
 def list_append(node: Node[ListAppend], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of a list and an element: one with both, by `join`."""
-    _append(e, sinks[0], node.op, node.input(0), node.input(1))
+    _append(node, e, sinks[0])
 
 
-def _append(e: Emitter, sink: Sink, op: ListAppend, source: Value, element: Value) -> None:
-    added = element.reshaped(op.slice(element.shape))
-    join(e, sink, [source, added] if source.size != 0 else [added], op.axis)
+def _append(node: Node[Any], e: Emitter, sink: Sink) -> None:
+    """Joins them. Sizes that only the run tells are compared where the list has elements."""
+    source, element, axis = node.input(0), node.input(1), node.op.axis
+    added = element.reshaped(node.op.slice(element.shape))
+    if source.size == 0:
+        join(e, sink, [added], axis)
+        return
+    count, is_same = source.shape[axis], True
+    for k, (old, new) in enumerate(zip(source.shape, added.shape, strict=True)):
+        if k != axis and may_differ(old, new):
+            fits = Whole(e, old).where(Whole(e, count).compare(">", 0), new).compare("==", new)
+            expect(node, fits, f"cannot append an element of size {{}} along axis {k} to a list of size {{}}",
+                   Whole(e, new), Whole(e, old))
+            is_same = False
+    join(e, sink, [source if is_same else source.reshaped(replaced(added.shape, axis, count)), added], axis)
 
 
 @nest(ListAppendPart, movable, memory_inputs=frozenset())
 def list_append_part(node: Node[ListAppendPart], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """The same, and where its elements end."""
-    _append(e, sinks[0], node.op, node.input(0), node.input(1))
+    _append(node, e, sinks[0])
     end = node.shapes[0][node.op.axis]
     join(e, sinks[1], [node.input(2), filled((1,), DType.INT64, _stored(e, e.number(end)))], 0)
 

@@ -8,11 +8,12 @@ another way, or whose elements might differ along the axis on which they are joi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.layout import Concatenation, Pack
 from circlet.runtime.ops.loop import Loop
@@ -26,7 +27,11 @@ from circlet.runtime.records import dataclass, replace
 _T = TypeVar("_T")
 
 
-def collect_lists(model: Model) -> Model:
+Left: TypeAlias = "Callable[[int, int, Tensor], bool]"
+"""Whether a list stays that a loop fills, by subgraph and number, with elements that are declared so."""
+
+
+def collect_lists(model: Model, is_left: Left = lambda *_: False) -> Model:
     """Replaces such sequences, and what joins them by a `Skip`; the numbers of operators and subgraphs stay. Bodies
     that change are new subgraphs, as anyone may run the old ones."""
     calls = [callee for graph in model.subgraphs for each in graph.operators for callee in each.op.callees()]
@@ -38,7 +43,7 @@ def collect_lists(model: Model) -> Model:
             operator = changed.subgraphs[index].operators[number]
             found = None
             if isinstance(operator.op, Loop) and calls.count(operator.op.body_subgraph_index) <= 1:
-                found = _found(changed, index, number, operator, operator.op)
+                found = _found(changed, index, number, is_left)
             if found is None:
                 number += 1
                 continue
@@ -76,16 +81,20 @@ class _List:
     """The operator that makes it."""
 
 
-def _found(model: Model, index: int, number: int, operator: Operator, op: Loop) -> _List | None:
+def _found(model: Model, index: int, number: int, is_left: Left) -> _List | None:
     """A list of a loop; None where there is none."""
-    graph, body = model.subgraphs[index], model.subgraphs[op.body_subgraph_index]
+    graph = model.subgraphs[index]
+    operator = graph.operators[number]
+    op = operator.op
+    assert isinstance(op, Loop), f"{operator.name} is no loop"
+    body = model.subgraphs[op.body_subgraph_index]
     for place, each in enumerate(op.carried):
         begin = _writer(graph, operator.inputs[2 + place])
         if begin is None or not isinstance(begin.op, SequenceConstruct):
             continue
         appended = _appended(op, body, each)
         joins = _joins(graph, number, operator.outputs[place])
-        if appended is None or not joins:
+        if appended is None or not joins or is_left(index, number, body.tensors[appended[0]]):
             continue
         element, inserts = appended
         scans = [(_scan(body, each.body_output, element, join.op), join.outputs[0]) for join in joins.values()

@@ -269,9 +269,11 @@ class _Graph:
                 kind = ListSet if operator.inputs[0] in self._data else ListInsert
                 return replace(operator, op=kind(web.axis, web.stacked, web.are_single), inputs=inputs)
             if not web.has_ends:
-                return replace(operator, op=ListAppend(web.axis, web.stacked, web.are_single), inputs=inputs[:2])
+                op = ListAppend(web.axis, web.stacked, web.are_single, not web.is_guessed)
+                return replace(operator, op=op, inputs=inputs[:2])
             given = (*inputs[:2], self._ends[operator.inputs[0]])
-            return replace(operator, op=ListAppendPart(web.axis), inputs=given, outputs=(made, self._companion(made)))
+            part = ListAppendPart(web.axis, are_joined=not web.is_guessed)
+            return replace(operator, op=part, inputs=given, outputs=(made, self._companion(made)))
         if web.has_ends:
             return replace(operator, op=ListJoin(web.axis), outputs=(made, self._companion(made)))
         return replace(operator, op=Pack(len(inputs), web.axis) if web.stacked else Concatenation(web.axis))
