@@ -109,6 +109,15 @@ def tree(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.stack(items, 1)
 
 
+def both(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """A state, to which each turn adds the list before a row is put behind it and the first one is exchanged."""
+    items, state = [x[:, 0]], x[:, 0]
+    for k in range(x.shape[1]):
+        old, items = items, [np.tanh(x[:, k]), *items[1:], x[:, k]]
+        state = np.tanh((state + np.stack(old).mean(0)) * np.float32(0.5))
+    return np.stack([state, *items])
+
+
 def kept(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     """The last three columns, one behind another."""
     found: np.ndarray = np.tanh(x[:, -3:])
@@ -153,6 +162,13 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
         sum = If(has)<then_branch = add () => (float with) { back = Sub(i, place) old = SequenceAt(items, back)
             part = Mul(old, half) with = Add(row, part) }, else_branch = none () => (float same) {
             same = Identity(row) }> new = Tanh(sum) others = SequenceInsert(items, new) }> """ + STACK, tree),
+    "old and new": (HEAD + """list = SequenceConstruct(begin) v, all_of = Loop(steps, yes, begin, list)<body = body
+        (int64 i, bool c, float[b, 2] u, seq(float) items) => (bool more, float[b, 2] w, seq(float) others) {
+            more = Identity(yes) row = Gather<axis = 1>(x, i) longer = SequenceInsert(items, row) new = Tanh(row)
+            rest = SequenceErase(longer, zero) others = SequenceInsert(rest, new, zero)
+            old = ConcatFromSequence<axis = 0, new_axis = 1>(items) mean = ReduceMean<axes = [0], keepdims = 0>(old)
+            sum = Add(u, mean) part = Mul(sum, half) w = Tanh(part) }>
+        all = SequenceInsert(all_of, v, zero) """ + STACK.replace("<axis = 1", "<axis = 0"), both),
     "kept": (HEAD + EMPTY.replace("empty", "list") + LOOP + """next = Add(i, one) from = Reshape(i, ones)
         to = Reshape(next, ones) part = Slice(x, from, to, ones) new = Tanh(part) longer = SequenceInsert(items, new)
         count = SequenceLength(longer) is_long = Greater(count, three)

@@ -13,7 +13,14 @@ from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.unary import Neg
-from circlet.runtime.passes.analyses.alias import Aliases, Effects, declared_effects, find_aliases, may_reuse
+from circlet.runtime.passes.analyses.alias import (
+    Aliases,
+    Effects,
+    appended,
+    declared_effects,
+    find_aliases,
+    may_reuse,
+)
 from tests.passes.specialized import Write, specialized
 
 ROW = np.array([7.0], np.float32)
@@ -130,6 +137,21 @@ def test_one_value_is_appended_to_once() -> None:
                                      s.apply(Concatenation(), v[0], s.constant(-ROW))], (4,), room=20)
     assert len({*outputs(found)}) == 2
     assert found.size(outputs(found)[0]) == 20
+
+
+def longer(s: SubgraphBuilder, x: Value) -> Value:
+    return s.apply(Concatenation(), x, s.constant(ROW))
+
+
+@pytest.mark.parametrize(("write", "wanted"), [
+    (lambda s, v: [s.apply(Neg(), v[0]), longer(s, v[0])], {1: (0, 0)}),
+    (lambda s, v: [longer(s, v[0]), s.apply(Neg(), v[0])], {0: (0, 0)}),
+    (lambda s, v: [update(s, longer(s, v[0]))], {}),
+    (lambda s, v: [longer(s, s.apply(Neg(), v[0]))], {}),
+    (lambda s, v: [made := longer(s, v[0]), made], {}),
+], ids=["alone", "read later", "changed", "no input", "given twice"])
+def test_what_a_subgraph_appends_to_its_input(write: Write, wanted: dict[int, tuple[int, int]]) -> None:
+    assert appended(aliases_of(write, (4,), kept=[0])) == wanted
 
 
 def test_an_output_is_not_overwritten() -> None:

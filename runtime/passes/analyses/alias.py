@@ -190,6 +190,21 @@ def find_aliases(spec: Specialization, span: range, fixed: Collection[int], effe
     return aliases
 
 
+def appended(aliases: Aliases) -> Mapping[int, tuple[int, int]]:
+    """`{output: (input, axis)}` of a subgraph whose caller keeps its inputs: what one operator appends to an input, and
+    no other one changes."""
+    subgraph, found = aliases.spec.subgraph, dict[int, tuple[int, int]]()
+    roots = [aliases.root(each) for each in subgraph.outputs]
+    for number in aliases.span:
+        operator = subgraph.operators[number]
+        for position, (source, axis) in operator.op.appends().items():
+            root, given = aliases.root(operator.outputs[position]), operator.inputs[source]
+            if roots.count(root) == 1 and given in subgraph.inputs and aliases.first_write(root) == number \
+                    and not aliases.is_overwritten(root):
+                found[roots.index(root)] = subgraph.inputs.index(given), axis
+    return found
+
+
 def may_reuse(aliases: Aliases, source: int, target: int) -> bool:
     """Whether class `target` may be written into the memory of class `source` because that is dead by then."""
     write, read = aliases.first_write(target), aliases.last_read(source)

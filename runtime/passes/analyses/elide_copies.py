@@ -16,6 +16,7 @@ from circlet.runtime.passes.analyses.alias import (
     NO_ROOM,
     Aliases,
     Effects,
+    appended,
     declared_effects,
     find_aliases,
     may_reuse,
@@ -126,6 +127,7 @@ class CopyPlanner:
         self._general_aliases = lru_cache(MEMO_SIZE)(
             lambda general, span, destroyable: self.aliases(general.spec, span, destroyable))
         self._callee = lru_cache(MEMO_SIZE)(self._plan_callee)
+        self._appended = lru_cache(MEMO_SIZE)(self._find_appended)
         self._reads = lru_cache(MEMO_SIZE)(self._find_reads)
         self._kept = lru_cache(MEMO_SIZE)(self._find_kept)
         self.course = lru_cache(MEMO_SIZE)(self._course)
@@ -222,7 +224,8 @@ class CopyPlanner:
                 pairs = self.reuse(op.callees(), shapes, spec.scope)
                 return Effects({}, {output: position + 1 for output, position in pairs})
             if isinstance(op, Invoke):
-                return Effects({}, dict(self.reuse(op.callees(), shapes, spec.scope)))
+                pairs = self.reuse(op.callees(), shapes, spec.scope)
+                return Effects({}, dict(pairs), self._appended(*op.callees(), shapes, spec.scope))
         except Unknown:
             pass
         return Effects()
@@ -332,6 +335,11 @@ class CopyPlanner:
                 alike_in = [each for each in fitting if alike(shapes[each], specs[0].output_shapes[output])]
                 pairs.append((output, (alike_in or fitting)[0]))
         return tuple(pairs)
+
+    def _find_appended(self, index: int, shapes: tuple[Shape, ...], scope: Scope | None
+                       ) -> Mapping[int, tuple[int, int]]:
+        spec = self._specializer.callee(index, shapes, scope, takes_late=True)
+        return appended(self.aliases(spec, range(len(spec.subgraph.operators))))
 
     def _plan_callee(self, index: int, role: str, shapes: tuple[Shape, ...], shared: tuple[tuple[int, int], ...],
                      lends: bool, scope: Scope | None) -> tuple[Transfer, ...]:
