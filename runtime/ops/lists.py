@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import ClassVar
 
 from circlet.runtime.ir.length import is_late, is_length, larger
-from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, between, exactly
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.operands import agreed, agreed_shape, normalize_axis, replaced, scalar
@@ -192,17 +192,7 @@ class ListOnly(ListOp):
 @dataclass(frozen=True)
 class ListChange(ElementOp):
     """Base of the operators that change a list, input 0, whose elements are stacked or single, at a position, which may
-    count from the end."""
-
-    more: ClassVar[int] = 0
-    """How many positions there are behind the last element."""
-
-    def counted(self, args: Operands, position: Operand) -> int:
-        """How many elements the list has, after a look at the position where it is known."""
-        count, known = args[0].shape[self.axis], position.known
-        if known is not None and not is_length(count):
-            place(int(known.item()), count, self.more)
-        return count
+    count from the end. That there is one is looked at by what computes it, as turns of loops may never come to it."""
 
     def fitted(self, list_: Shape, element: Shape) -> Shape:
         """The shape of the list, which an element must fit into; without elements it may be of any."""
@@ -222,11 +212,10 @@ class ListInsert(ListChange):
 
     name: ClassVar[str] = "LIST_INSERT"
     inputs: ClassVar[Count] = exactly(3)
-    more: ClassVar[int] = 1
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        count = self.counted(args, args[2])
-        return (replaced(self.fitted(args[0].shape, args[1].shape), self.axis, count + 1),)
+        found = self.fitted(args[0].shape, args[1].shape)
+        return (replaced(found, self.axis, found[self.axis] + 1),)
 
 
 @dataclass(frozen=True)
@@ -237,8 +226,7 @@ class ListErase(ListChange):
     inputs: ClassVar[Count] = exactly(2)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        count = self.counted(args, args[1])
-        return (replaced(args[0].shape, self.axis, larger(count - 1, 0)),)
+        return (replaced(args[0].shape, self.axis, larger(args[0].shape[self.axis] - 1, 0)),)
 
 
 @dataclass(frozen=True)
@@ -250,7 +238,6 @@ class ListSet(ListChange):
     inputs: ClassVar[Count] = exactly(3)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        self.counted(args, args[2])
         return (self.fitted(args[0].shape, args[1].shape),)
 
     def overwrites(self) -> Mapping[int, int]:
@@ -321,9 +308,6 @@ class ListPart(ElementOp):
         shape = args[0].shape
         axis = normalize_axis(self.axis, len(shape))
         if self.stacked or self.are_single:
-            known = args[1].known
-            if known is not None and not known.dtype.hasobject and not is_length(shape[axis]):
-                place(int(known.item()), shape[axis])
             return ((*shape[:axis], *(1,) * self.are_single, *shape[axis + 1:]),)
         if args[2].known is None or args[2].known.dtype.hasobject:
             raise Unknown

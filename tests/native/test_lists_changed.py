@@ -118,6 +118,16 @@ def both(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.stack([state, *items])
 
 
+def ascending(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The rows of which no later one has a smaller sum."""
+    items: Elements = []
+    for k in range(x.shape[1]):
+        while items and items[-1].sum() > x[:, k].sum():
+            items.pop()
+        items.append(x[:, k])
+    return np.stack(items, 1)
+
+
 def kept(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     """The last three columns, one behind another."""
     found: np.ndarray = np.tanh(x[:, -3:])
@@ -169,6 +179,14 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
             old = ConcatFromSequence<axis = 0, new_axis = 1>(items) mean = ReduceMean<axes = [0], keepdims = 0>(old)
             sum = Add(u, mean) part = Mul(sum, half) w = Tanh(part) }>
         all = SequenceInsert(all_of, v, zero) """ + STACK.replace("<axis = 1", "<axis = 0"), both),
+    "ascending, of an inner loop": (HEAD + EMPTY.replace("empty", "list") + LOOP + """
+        low = ReduceSum<keepdims = 0>(row) count = SequenceLength(items) is_some = Greater(count, zero)
+        left = Loop("", is_some, items)<body = inner (int64 j, bool d, seq(float) now) => (bool again, seq(float) then)
+            { top = SequenceAt(now, least) high = ReduceSum<keepdims = 0>(top) is_more = Greater(high, low)
+            then = If(is_more)<then_branch = pop () => (seq(float) rest) { rest = SequenceErase(now, least) },
+                else_branch = stay () => (seq(float) same) { same = Identity(now) }>
+            number = SequenceLength(then) is_left = Greater(number, zero) again = And(is_more, is_left) }>
+        others = SequenceInsert(left, row) }> """ + STACK, ascending),
     "kept": (HEAD + EMPTY.replace("empty", "list") + LOOP + """next = Add(i, one) from = Reshape(i, ones)
         to = Reshape(next, ones) part = Slice(x, from, to, ones) new = Tanh(part) longer = SequenceInsert(items, new)
         count = SequenceLength(longer) is_long = Greater(count, three)
