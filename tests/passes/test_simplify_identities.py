@@ -31,6 +31,7 @@ def model(op: Op, parameters: Sequence[Sequence[int]], shape: tuple[int, ...] = 
     return b.build()
 
 
+MOST = np.iinfo(np.int32).max
 WHOLE = ([0, 0], [0, 0], [1, 1])
 
 
@@ -38,7 +39,8 @@ WHOLE = ([0, 0], [0, 0], [1, 1])
     (Cast(), ()),
     (StridedSlice(begin_mask=3, end_mask=3), WHOLE),
     (StridedSlice(begin_mask=1, end_mask=1), ([1], [1], [1])),
-], ids=["cast", "slice", "first_axis"])
+    (StridedSlice(end_mask=2), ([0, 0], [MOST, 0], [1, 1])),
+], ids=["cast", "slice", "first_axis", "to the largest number"])
 def test_what_changes_nothing_costs_nothing(op: Op, parameters: Sequence[Sequence[int]]) -> None:
     built = model(op, parameters)
     ((operator,),) = (each.operators for each in simplify_identities(built).subgraphs)
@@ -52,9 +54,13 @@ def test_what_changes_nothing_costs_nothing(op: Op, parameters: Sequence[Sequenc
     (StridedSlice(begin_mask=1, end_mask=3), ([0, 1], [0, 0], [1, 1]), X[:, 1:]),
     (StridedSlice(begin_mask=3, end_mask=3), ([0, 0], [0, 0], [1, 2]), X[:, ::2]),
     (StridedSlice(begin_mask=3, end_mask=3), ([0, 0], [0, 0], [-1, 1]), X[::-1]),
+    (StridedSlice(), ([0, 0], [2, 3], [1, 1]), X),
+    (StridedSlice(), ([0, 1], [MOST, MOST], [1, 1]), X[:, 1:]),
+    (StridedSlice(), ([0, 0], [MOST, -1], [1, 1]), X[:, :-1]),
     (StridedSlice(begin_mask=3, end_mask=3, shrink_axis_mask=1), WHOLE, X[0]),
     (StridedSlice(begin_mask=3, end_mask=3, new_axis_mask=1), WHOLE, X[None]),
-], ids=["cast", "end", "begin", "stride", "backwards", "shrink", "new_axis"])
+], ids=["cast", "end", "begin", "stride", "backwards", "as long as declared", "begin alone", "end alone", "shrink",
+        "new_axis"])
 def test_what_changes_something_stays(op: Op, parameters: Sequence[Sequence[int]], expected: np.ndarray) -> None:
     built = model(op, parameters, expected.shape, DType.of(expected.dtype))
     assert simplify_identities(built) is built

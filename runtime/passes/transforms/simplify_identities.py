@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ops.layout import StridedSlice
 from circlet.runtime.ops.quantize import Cast
@@ -31,14 +33,17 @@ def _is_identity(subgraph: Subgraph, operator: Operator) -> bool:
 
 
 def _takes_all(subgraph: Subgraph, operator: Operator) -> bool:
-    """Whether an operator is a slice whose bounds are all ignored, in steps of 1."""
+    """Whether an operator is a slice in steps of 1 that goes from the first element to the last of each axis, however
+    long it is: bounds are ignored, or 0 and the largest number."""
     op = operator.op
     if not isinstance(op, StridedSlice) or op.offset or op.ellipsis_mask or op.new_axis_mask or op.shrink_axis_mask:
         return False
     source, *parameters = (subgraph.tensors[each] for each in operator.inputs)
     entries = {each.shape for each in parameters}
-    strides = parameters[2].data
+    begins, ends, strides = (each.data for each in parameters)
     if strides is None or len(entries) != 1 or strides.ndim != 1 or (strides != 1).any():
         return False
-    every = (1 << strides.size) - 1
-    return strides.size <= len(source.signature) and op.begin_mask & op.end_mask & every == every
+    return strides.size <= len(source.signature) and all(
+        (op.begin_mask >> k & 1 or (begins is not None and begins[k] == 0))
+        and (op.end_mask >> k & 1 or (ends is not None and ends[k] == np.iinfo(ends.dtype).max))
+        for k in range(strides.size))
