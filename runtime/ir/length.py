@@ -67,6 +67,8 @@ class Scope(Asking):
         self.capacities: list[int] = []
         """The numbers of lengths that say for how much a loop has room, which must be as large as it comes to be."""
         self.promised = Promised()
+        self.together: set[Assumption] = set()
+        """What was assumed because lengths were those of parts that became one tensor."""
         self.turns = Turns()
         """What changes from turn to turn of loops."""
         self.derived: dict[Hashable, object] = {}

@@ -189,6 +189,8 @@ class Op(ABC):
     """The positions of inputs that say which part of another one the result is."""
     asks_turn: ClassVar[bool] = False
     """Whether its shapes follow from those that a turn of a loop gives, whatever lengths that computes."""
+    lays_together: ClassVar[bool] = False
+    """Whether it asks inputs to be of one size because they become parts of one tensor, as elements of a list do."""
     has_state: ClassVar[bool] = False
     """Whether a session remembers something of it from run to run that no tensor holds."""
     is_taken_back: ClassVar[bool] = False

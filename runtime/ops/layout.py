@@ -48,9 +48,8 @@ class Transpose(Op):
     inputs: ClassVar[Count] = exactly(2)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        shape = args[0].shape
-        axes = permuted(shape, vector(args[1], "permutation", len(shape)), "permutation")
-        return (tuple(shape[axis] for axis in axes),)
+        size = args[0].shape
+        return (tuple(size[axis] for axis in permuted(size, vector(args[1], "permutation", len(size)), "permutation")),)
 
 
 @operator
@@ -319,6 +318,7 @@ class Pack(Op):
     """Tensors of one shape stacked along a new axis of the output."""
 
     name: ClassVar[str] = "PACK"
+    lays_together: ClassVar[bool] = True
     table: ClassVar[str | None] = "PackOptions"
     inputs: ClassVar[Count] = at_least(1)
     values_count: int = 0

@@ -119,6 +119,7 @@ class ListAppend(ElementOp):
     is appended first."""
 
     name: ClassVar[str] = "LIST_APPEND"
+    lays_together: ClassVar[bool] = True
     inputs: ClassVar[Count] = exactly(2)
     are_joined: bool = False
     """Whether something joins the elements, so that they have one shape but for the axis, even if only the run tells
@@ -194,6 +195,8 @@ class ListChange(ElementOp):
     """Base of the operators that change a list, input 0, whose elements are stacked or single, at a position, which may
     count from the end. That there is one is looked at by what computes it, as turns of loops may never come to it."""
 
+    lays_together: ClassVar[bool] = True
+
     def fitted(self, list_: Shape, element: Shape) -> Shape:
         """The shape of the list, which an element must fit into; without elements it may be of any."""
         added = self.slice(element)
@@ -259,6 +262,7 @@ class ListJoin(ListOp):
     """Elements joined along the axis, and where they end, int64 (n,)."""
 
     name: ClassVar[str] = "LIST_JOIN"
+    lays_together: ClassVar[bool] = True
     inputs: ClassVar[Count] = at_least(1)
     results: ClassVar[Count] = exactly(2)
 

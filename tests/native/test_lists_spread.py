@@ -257,6 +257,40 @@ def test_a_model_of_one_batch_that_says_any_is_one_function(folder: Path, compil
     assert len(compiled) == 1
 
 
+def test_lengths_that_must_be_equal_need_no_common_name(folder: Path, compiled: list[str]) -> None:
+    """Of rows, and of a mask of each row's steps."""
+    text = CASES["traced"][0].replace("next = Tanh(sum)", """new = Tanh(sum) steps_of = Gather<axis = 1>(valid, i)
+        are = Unsqueeze(steps_of, ones) next = Where(are, new, v)""").replace("int64[k] lengths", "bool[c, s] valid")
+    session = circlet.Session(load(text, 17), "native")
+    for size in SIZES:
+        x = given("", size)["x"]
+        valid = np.arange(size[1]) < np.arange(1, size[0] + 1)[:, None]
+        found, state = list[Any](), x.sum(1)
+        for k in range(size[1]):
+            state = np.where(valid[:, k, None], np.tanh(state + x[:, k]), state)
+            found.append(state.argmax(-1))
+        np.testing.assert_array_equal(session.run({"x": x, "valid": valid})["y"][..., 0], np.stack(found[::-1], 1))
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("first", [3, 2], ids=["alike at first", "others at first"])
+def test_elements_may_differ_where_other_lengths_must_be_equal(first: int, folder: Path) -> None:
+    """Of x, which is multiplied by some others as long, and of y."""
+    session = circlet.Session(load(f"g (float[a, 2] x, float[b, 2] by, float[c, 2] y, int64 k) => (float[e, 2] z) {{"
+                                   f"{NUMBERS}" + """
+        all = Mul(x, by) list = SequenceConstruct(all, y) longer = Loop(k, yes, list)<body = body
+            (int64 i, bool c, seq(float) items) => (bool more, seq(float) longer) { more = Identity(yes)
+            one_of = SequenceAt(items, i) new = Tanh(one_of) longer = SequenceInsert(items, new) }>
+        z = SequenceAt(longer, k) }""", 17), "native")
+    for k, (rows, others) in enumerate(((3, first), (4, 2), (3, 3), (1, 5), (2, 1))):
+        x, by, y = floats(rows, 2), floats(rows, 2), floats(others, 2)
+        found = [x * by, y]
+        for i in range(k):
+            found.append(np.tanh(found[i]))
+        inputs = {"x": x, "by": by, "y": y, "k": np.array(k)}
+        np.testing.assert_allclose(session.run(inputs)["z"], found[k], 1e-6)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_lists(name: str) -> None:
     expect_tensors(load(CASES[name][0], 17), {"LIST_APPEND", "LIST_PART"}, runs(name), 1e-4)

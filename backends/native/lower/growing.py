@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from circlet.backends.native.gemm.tiling import TYPICAL
 from circlet.backends.native.lower.general import objections
@@ -48,11 +49,22 @@ def _is_code(executors: ExecutorMap, index: int, number: int, are_apart: bool) -
     if not all(each.has_rank or each.shape for each in tensors):
         return False
     runs = [tuple([_with_batch(each.signature, batch) for each in tensors]) for batch in (TYPICAL, 1)]
-    for shapes in [_apart(tensors)] if are_apart else dict.fromkeys(runs):
+    for shapes in _lengths_apart(executors, index, tensors, runs[0]) if are_apart else dict.fromkeys(runs):
         spec = _derived(executors, index, number, shapes)
         if spec is not None:
             return next(objections(executors, spec, range(number, number + 1)), None) is None
     return False
+
+
+def _lengths_apart(executors: ExecutorMap, index: int, tensors: Sequence[Tensor], alike: tuple[Shape, ...]
+                   ) -> Iterator[tuple[Shape, ...]]:
+    """Lengths of runs of which open ones differ unless they have one name, or else unless operators ask them to be
+    equal where all are, as those of rows and of a mask that chooses among them."""
+    yield _apart(tensors, {})
+    with suppress(ExecutionError, LimitError):
+        equal = executors.generalizer.equal(index, alike)
+        if equal:
+            yield _apart(tensors, equal)
 
 
 def _with_batch(signature: Shape, batch: int) -> Shape:
@@ -61,13 +73,15 @@ def _with_batch(signature: Shape, batch: int) -> Shape:
     return tuple([(TYPICAL if axis else batch) if size < 0 else size for axis, size in enumerate(signature)])
 
 
-def _apart(tensors: Sequence[Tensor]) -> tuple[Shape, ...]:
-    """Lengths of a run of which open ones differ unless they have one name."""
+def _apart(tensors: Sequence[Tensor], equal: Mapping[tuple[int, int], tuple[int, int]]) -> tuple[Shape, ...]:
+    """Lengths of a run of which open ones differ unless they have one name, or are to be those of another tensor and
+    axis."""
     found: dict[object, int] = {}
 
     def length(tensor: int, axis: int) -> int:
-        name = tensors[tensor].axes[axis:axis + 1]
-        return found.setdefault(name[0] if any(name) else (tensor, axis), TYPICAL + len(found))
+        place = equal.get((tensor, axis), (tensor, axis))
+        name = tensors[place[0]].axes[place[1]:place[1] + 1]
+        return found.setdefault(name[0] if any(name) else place, TYPICAL + len(found))
 
     return tuple([tuple([length(k, axis) if size < 0 else size for axis, size in enumerate(each.signature)])
                   for k, each in enumerate(tensors)])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 
 from circlet.runtime.ir.length import Scope
+from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.terms import Symbol, Terms, replaced, solved, without_common
 from circlet.runtime.records import dataclass
 
@@ -47,6 +49,25 @@ def equalities(scope: Scope) -> dict[int, Sum]:
         if found is not None and found[0] not in sums and not _are_entangled(*found, sums):
             sums[found[0]] = found[1]
     return {number: sums.get(least, Sum((least,))) for number, least in pairs.items()} | sums
+
+
+def asked_elsewhere(scope: Scope) -> dict[int, int]:
+    """The numbers of open lengths that are assumed to be equal to others, with the least one of those, where that is
+    asked for more than to lay parts together."""
+    held = [_simplified(each.terms) for each in scope.assumptions
+            if each.relation == "==" and each.holds and each not in scope.together]
+    return _pairs(held, scope.opened)
+
+
+@contextmanager
+def laying(scope: Scope | None, op: Op) -> Iterator[None]:
+    """Notes what is assumed inside for an operator, if that is to lay parts together."""
+    if scope is None or not op.lays_together:
+        yield
+        return
+    before = scope.assumptions
+    yield
+    scope.together.update(scope.assumptions[len(before):])
 
 
 def _held(scope: Scope) -> list[Terms]:

@@ -28,7 +28,7 @@ from circlet.runtime.ir.model import ABSENT, Model
 from circlet.runtime.ir.premises import Premises, ToldApart
 from circlet.runtime.ir.terms import LEAST, Symbol
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.passes.analyses.equalities import Sum, equalities, fixed_lengths
+from circlet.runtime.passes.analyses.equalities import Sum, asked_elsewhere, equalities, fixed_lengths
 from circlet.runtime.passes.analyses.specialize import MEMO_SIZE, General, Specialization, Specializer
 
 MOST_GENERAL = 16
@@ -108,6 +108,16 @@ class Generalizer:
             found.update((index, position, axis) for position, axis in places if shapes[position][axis] == length)
         self.at.cache_clear()
         return self.at(index, shapes)
+
+    def equal(self, index: int, shapes: tuple[Shape, ...]) -> Mapping[tuple[int, int], tuple[int, int]]:
+        """Inputs and axes of open lengths that operators ask to be those of others, with these, but for operators that
+        lay parts together; of lengths at hand that are equal."""
+        general = self.at(index, shapes).general
+        found = None if general is None else self._derived(
+            index, shapes, general.opened, general.scope.premises, {})
+        if general is None or found is None:
+            return {}
+        return {general.opened[number]: general.opened[least] for number, least in asked_elsewhere(found.scope).items()}
 
     def derive(self, case: Specialization) -> General | None:
         """Derives anew what a specialisation is a case of, so that more can be assumed of it; None where it cannot

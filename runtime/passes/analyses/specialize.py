@@ -31,6 +31,7 @@ from circlet.runtime.passes.analyses.entry import (
     passed_on,
     values_of,
 )
+from circlet.runtime.passes.analyses.equalities import laying
 from circlet.runtime.passes.analyses.growing import in_turns, settled
 from circlet.runtime.passes.analyses.joining import is_in_error, joined, of_more_axes
 from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told, sized
@@ -233,7 +234,8 @@ class Specializer:
             passed = teller.pass_on(operator, {position: values[each] for position, each in self._passed_on(
                 so_far.subgraph, operator, shapes, self._read).items() if each in values})
         try:
-            found = operator.op.checked(self._operands(so_far, operator, shapes, values, passed))
+            with laying(so_far.scope, operator.op):
+                found = operator.op.checked(self._operands(so_far, operator, shapes, values, passed))
             expect_storable(found)
             if len(found) != len(operator.outputs):
                 raise ShapeError(f"expected {plural(len(found), 'output')}, found {len(operator.outputs)}")
