@@ -29,6 +29,7 @@ from circlet.runtime.ops.loop_steps import (
     LoopLength,
     LoopRoom,
     LoopScalar,
+    LoopShape,
     LoopSlices,
     LoopStore,
     LoopTake,
@@ -72,6 +73,12 @@ def loop_slices(node: Node[LoopSlices]) -> Step:
 @rule(LoopLength, accepts=_accepts)
 def loop_length(node: Node[LoopLength]) -> Step:
     return partial(node.out.fill, node.op.length(node.input(0).shape))
+
+
+@rule(LoopShape, accepts=_accepts)
+def loop_shape(node: Node[LoopShape]) -> Step:
+    """Where it was not known before."""
+    return copy(node.out, np.array(node.input(node.op.own + node.op.position).shape, np.int64))
 
 
 @rule(LoopRoom, accepts=_accepts)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.length import bound, is_late, is_length, larger, lowest
+from circlet.runtime.ir.length import bound, is_late, is_length, larger, lowest, may_differ
 from circlet.runtime.ir.op import Count, Op, OpenResults, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.loop import Loop
@@ -239,6 +239,56 @@ class LoopZeros(Op):
         with suppress(Unknown):
             return args.ask(self.loop.body_subgraph_index, body_shapes(self.loop, operands), self.output, is_told)
         return None
+
+
+@dataclass(frozen=True)
+class LoopShape(LoopZeros):
+    """The shape that each turn gives a carried value which it broadcasts, if it is known that there are turns; else,
+    and where only a run can tell, the one with which it begins. The result is int64 (rank,).
+
+    Input 0 is the condition before the first turn, input 1 how many turns there are at the most; the others are those
+    of `LoopZeros`.
+    """
+
+    name: ClassVar[str] = "LOOP_SHAPE"
+    inputs: ClassVar[Count] = at_least(2)
+    own: ClassVar[int] = 2
+    position: int = 0
+    """Which carried value it is."""
+    kept: tuple[int, ...] = ()
+    """The axes that turns must leave as they are."""
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.INT64,)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return ((args[self.own + self.position].rank,),)
+
+    def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
+        first = args[self.own + self.position].shape
+        made = self._made(args, first) if all(_is_sure(args[k].known) for k in range(self.own)) else None
+        is_final = made is not None and _fits(first, made, self.kept) and self._made(args, made) == made
+        return (shape_value(made if made is not None and is_final else first, np.dtype(np.int64)),)
+
+    def _made(self, args: Operands, shape: Shape) -> Shape | None:
+        """What a turn makes of a shape; None where that is not known."""
+        operands = [args[k].shape for k in range(self.own, len(args))]
+        operands[self.position] = shape
+        with suppress(Unknown):
+            return args.ask(self.loop.body_subgraph_index, body_shapes(self.loop, tuple(operands)), self.output)
+        return None
+
+
+def _is_sure(number: Array | None) -> bool:
+    """Whether a condition is known to be true, or a number to be at least 1, before the run."""
+    return number is not None and lowest(number.item()) >= 1
+
+
+def _fits(shape: Shape, other: Shape, kept: Sequence[int]) -> bool:
+    """Whether a shape can be broadcast to another one of as many axes, of which some are the same."""
+    return len(shape) == len(other) and all(
+        not may_differ(one, new) or (axis not in kept and not may_differ(one, 1))
+        for axis, (one, new) in enumerate(zip(shape, other, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def portable(declare_shapes: Pass) -> Pipeline:
     """
     return Pipeline("portable", (
         COLLECT_LISTS,
-        LOWER_LOOPS,
+        _pass("lower_loops", "LOOP", given=(False,)),
         _pass("inline_calls", module="portable.inline", renumbers=True),
         declare_shapes,
         COMPACT,

@@ -8,6 +8,7 @@ a WHILE whose body calls the loop's own, and puts the results together:
   fixed, runs until it is full; the room grows by a factor, so that all copies together cost as much as the result.
 - A loop that is known to have one turn is a call of its body.
 - Conditions that never end a loop are left out, which makes its trip count all there is to know.
+- Values that each turn broadcasts to one shape have it from the start (`loops/spread.py`).
 - Values that are passed are not known before the run. Invariants that are constants therefore become part of the body,
   those that follow from shapes are computed again in it, and so is the trip count in the new subgraph.
 """
@@ -29,24 +30,29 @@ from circlet.runtime.passes.transforms.loops.setup import Setup, build_growth, r
 from circlet.runtime.passes.transforms.loops.turn import build_turn
 
 
-def lower_loops(model: Model) -> Model:
-    """Replaces each LOOP by a CALL of a subgraph that holds a WHILE. New subgraphs follow those of the model."""
+def lower_loops(model: Model, spreads: bool = True) -> Model:
+    """Replaces each LOOP by a CALL of a subgraph that holds a WHILE. New subgraphs follow those of the model.
+
+    Args:
+        model: has the loops.
+        spreads: whether values that turns broadcast begin in the shape that they make.
+    """
     index = 0
     while index < len(model.subgraphs):
         for number, operator in enumerate(model.subgraphs[index].operators):
             if isinstance(operator.op, Loop):
-                model = _lower(model, index, number, operator, operator.op)
+                model = _lower(model, index, number, operator, operator.op, spreads)
         index += 1
     return model
 
 
-def _lower(model: Model, index: int, number: int, operator: Operator, op: Loop) -> Model:
+def _lower(model: Model, index: int, number: int, operator: Operator, op: Loop, spreads: bool) -> Model:
     model, operator, op = with_known_invariants(model, index, operator, op)
     caller = model.subgraphs[index]
     plan = make_plan(model, caller, operator, op)
     b, name = ModelBuilder(model), f"{caller.name}[{number}]"
     place = caller.place(index, number)
-    setup = Setup(b.subgraph(f"{name} loop", place), plan, caller, operator, place)
+    setup = Setup(b.subgraph(f"{name} loop", place), plan, caller, operator, place, spreads)
     if runs_once(plan, caller, operator):
         build_once(setup, plan)
     else:

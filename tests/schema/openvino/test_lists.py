@@ -28,6 +28,10 @@ class Rows:
     step: int = 1
     first: float = 0.0
     """What the list begins with, which a loop without a turn gives."""
+    last: bool = False
+    """Whether the rows are set from the last one on."""
+    shares: bool = False
+    """Whether another layer reads how many rows there are."""
     carries: int = 2
     """Values that the loop carries then, of which the list is one if it stays one."""
 
@@ -46,13 +50,15 @@ class Rows:
         place = const([0]) if self.is_single else op.reshape(number, const([1]), False)
         filled = op.scatter_update(spread, place, op.unsqueeze(row, const([0])), const(0))
         after = op.add(number, const(np.array(self.step, i32)))
-        results = [op.result(each) for each in (after, filled, op.add(total, row), const(True))]
+        added = op.add(row, op.multiply(op.convert(count, "f32"), const(0.0))) if self.shares else row
+        results = [op.result(each) for each in (after, filled, op.add(total, added), const(True))]
         node = op.loop(op.gather(op.shape_of(x), const(0), const(0)), const(True))
         node.set_function(ov.Model(results, [number, rows, total, values]))
         node.set_special_body_ports([-1, 3])
         dims = [op.gather(op.shape_of(x), const([k]), const(0)) for k in (0, 1)]
         length = const([1]) if self.is_single else op.add(dims[0], const([self.more]))
-        begin: list[Any] = [const(np.array(0, i32)),
+        last = op.convert(op.reduce_sum(op.add(dims[0], const(-1)), const([0])), "i32")
+        begin: list[Any] = [last if self.last else const(np.array(0, i32)),
                             op.broadcast(const(self.first), op.concat([length, const([1, 1])], 0)),
                             op.broadcast(const(0.0), op.concat([dims[1], const([2])], 0))]
         for parameter, outer, result in zip((number, rows, total), begin, results, strict=False):
@@ -62,25 +68,26 @@ class Rows:
 
 
 CASES = [Rows("all"), Rows("some", more=2), Rows("single", is_single=True),
-         Rows("again", step=0, carries=3), Rows("single from 2", is_single=True, first=2.0, carries=3)]
+         Rows("again", step=0, carries=3), Rows("single from 2", is_single=True, first=2.0, carries=3),
+         Rows("backwards", step=-1, last=True, carries=3), Rows("shared", shares=True, more=1, carries=3)]
 
 
 @pytest.mark.parametrize(("case", "backend"), [
-    *((each, "cpu") for each in CASES), *(pytest.param(each, "native", marks=NATIVE) for each in CASES[:3])], ids=str)
+    *((each, "cpu") for each in CASES), *(pytest.param(each, "native", marks=NATIVE) for each in CASES)], ids=str)
 def test_as_openvino(case: Rows, backend: str, tmp_path: Path) -> None:
     path = case.save(tmp_path)
     model = circlet.load(path)
     (loop,) = (each.op for each in model.subgraphs[0].operators if isinstance(each.op, Loop))
     assert len(loop.carried) == case.carries
     session = circlet.Session(model, backend=backend)
-    for count, batch in ((4, 3), (2, 5), (6, 2)):
+    for count, batch in ((4, 3), (2, 5), (6, 2), (1, 3), (3, 1), (5, 3)):
         given = [draw(count, batch, 2)]
         for found, expected in zip(session.run(given).values(), run_openvino(path, given), strict=True):
             same(found, expected, str((count, batch)))
 
 
 @NATIVE
-@pytest.mark.parametrize("case", CASES[:3], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_one_function_computes_them(case: Rows, compiled: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
                                     ) -> None:
     monkeypatch.setenv("CIRCLET_CACHE_DIR", "")

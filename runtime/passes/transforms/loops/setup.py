@@ -22,10 +22,12 @@ from circlet.runtime.ops.loop_steps import (
     LoopGrow,
     LoopRoom,
     LoopScalar,
+    LoopShape,
     LoopSlices,
     LoopTake,
     LoopZeros,
 )
+from circlet.runtime.ops.shape import BroadcastTo
 from circlet.runtime.passes.transforms.loops.constants import shape_derived
 from circlet.runtime.passes.transforms.loops.layout import (
     COND,
@@ -40,6 +42,7 @@ from circlet.runtime.passes.transforms.loops.layout import (
     scalar,
 )
 from circlet.runtime.passes.transforms.loops.plan import Plan
+from circlet.runtime.passes.transforms.loops.spread import kept_axes
 
 
 class Operands:
@@ -83,8 +86,10 @@ class Operands:
 class Setup:
     """The subgraph under construction."""
 
-    def __init__(self, s: SubgraphBuilder, plan: Plan, caller: Subgraph, operator: Operator, place: Place) -> None:
+    def __init__(self, s: SubgraphBuilder, plan: Plan, caller: Subgraph, operator: Operator, place: Place,
+                 spreads: bool) -> None:
         self.s = s
+        self._spreads = spreads
         self._plan = plan
         self.place = place
         self._operands = Operands(s, caller)
@@ -117,7 +122,8 @@ class Setup:
             values[LIMIT], tensors[LIMIT] = self._limit(), scalar("limit", plan.counter)
         if plan.carries_cond:
             values[COND], tensors[COND] = self._first_cond(), scalar("cond", DType.BOOL)
-        self._add(values, tensors, Role.CARRIED, self._carried, self.outputs)
+        carried = [self._spread(k, each, values) for k, each in enumerate(self._carried)]
+        self._add(values, tensors, Role.CARRIED, carried, self.outputs)
         buffers = [self._buffer(k, values) for k in range(len(op.scan_outputs))]
         self._add(values, tensors, Role.COLLECTED, buffers, self.outputs[len(op.carried):])
         zeros = [self._zeros(k, each) for k, each in enumerate(op.last_outputs)]
@@ -148,6 +154,22 @@ class Setup:
             return self.s.constant(True, DType.BOOL)
         cond = self._operands.take(self._cond)
         return self.s.op(LoopScalar("condition"), cond, outputs=[scalar("cond", DType.BOOL)])[0]
+
+    def _spread(self, number: int, value: Value, values: Values) -> Value:
+        """The first of a carried value, in the shape that all turns give it if they broadcast it."""
+        plan, carried = self._plan, self._plan.op.carried[number]
+        kept = kept_axes(plan.body, carried) if self._spreads else None
+        if kept is None:
+            return value
+        has_cond = plan.tests_cond and self._cond != ABSENT
+        cond = self._operands.take_count(self._cond) if has_cond else self.s.constant(True, DType.BOOL)
+        limit = values[LIMIT] if plan.is_bounded else self.s.constant(1, plan.counter)
+        op = LoopShape(plan.op, carried.body_output, None, f"{self.place}, carried value {number}", number,
+                       tuple(sorted(kept)))
+        shape, = self.s.op(op, cond, limit, *self._shaping, outputs=[Tensor("shape", DType.INT64, (len(
+            self._tensors[value.index].signature),))])
+        declared = like(self.outputs[number], f"spread_{number}")
+        return self.s.op(BroadcastTo(), value, shape, outputs=[declared])[0]
 
     def _buffer(self, number: int, values: Values) -> Value:
         plan, scan = self._plan, self._plan.op.scan_outputs[number]
