@@ -67,6 +67,8 @@ class Scope(Asking):
         self.capacities: list[int] = []
         """The numbers of lengths that say for how much a loop has room, which must be as large as it comes to be."""
         self.promised = Promised()
+        self.lacks_sizes = False
+        """Whether a subgraph that operators invoke is not known because only the run tells sizes or parts."""
         self.together: set[Assumption] = set()
         """What was assumed because lengths were those of parts that became one tensor."""
         self.turns = Turns()

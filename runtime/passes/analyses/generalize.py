@@ -24,12 +24,13 @@ from typing import TypeAlias
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.bounds import bound_of
 from circlet.runtime.ir.length import Scope, is_late, terms_of, value
-from circlet.runtime.ir.model import ABSENT, Model
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.premises import Premises, ToldApart
 from circlet.runtime.ir.terms import LEAST, Symbol
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.analyses.equalities import Sum, asked_elsewhere, equalities, fixed_lengths
 from circlet.runtime.passes.analyses.specialize import MEMO_SIZE, General, Specialization, Specializer
+from circlet.runtime.passes.analyses.told import lacks_sizes
 
 MOST_GENERAL = 16
 """Derivations for one subgraph and set of open dimensions, each for other answers; a choice that bounds what is
@@ -177,7 +178,8 @@ class Generalizer:
             if found is not None and found.spec.is_static:
                 break
             if found is not None and (told or promises) and not (
-                    found.scope.count > found.scope.opened or (promises and _stops_at_sizes(found.spec))):
+                    found.scope.count > found.scope.opened or found.scope.lacks_sizes or (
+                        promises and lacks_sizes(found.spec.subgraph.operators[found.spec.stop], found.spec.known))):
                 continue
             other = self._with_equal(index, shapes, opened, Premises(least, told, promises))
             if found is None or (other is not None and other.spec.stop > found.spec.stop):
@@ -284,14 +286,6 @@ def _summands(size: int) -> list[int]:
 def _numbers(lengths: Sequence[int], length: int) -> frozenset[int]:
     """The numbers of lengths that are some length."""
     return frozenset(number for number, each in enumerate(lengths) if each == length)
-
-
-def _stops_at_sizes(spec: Specialization) -> bool:
-    """Whether what is known ends at an operator, or a group of some, of which only the run tells sizes or parts."""
-    operator = spec.subgraph.operators[spec.stop]
-    members = operator.op.joined() or ((operator.op, operator.inputs, operator.outputs),)
-    return any(tensor not in spec.known for op, inputs, _ in members for position, tensor in enumerate(inputs)
-               if tensor != ABSENT and position in op.sizes | op.parts_from)
 
 
 def _opened(case: Specialization) -> _Open:

@@ -34,7 +34,7 @@ from circlet.runtime.passes.analyses.entry import (
 from circlet.runtime.passes.analyses.equalities import laying
 from circlet.runtime.passes.analyses.growing import in_turns, settled
 from circlet.runtime.passes.analyses.joining import is_in_error, joined, of_more_axes
-from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told, sized
+from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told, lacks_sizes, sized
 from circlet.runtime.records import dataclass
 
 MEMO_SIZE = 256
@@ -411,6 +411,8 @@ class Specializer:
         except (ExecutionError, LimitError):
             raise Unknown from None
         if not found.is_static:
+            if scope is not None:
+                scope.lacks_sizes = scope.lacks_sizes or lacks_sizes(found.subgraph.operators[found.stop], found.known)
             raise Unknown
         if not takes_late and found.is_open and not late_sizes(found.output_shapes) <= late_sizes(inputs):
             raise Unknown

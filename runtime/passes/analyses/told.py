@@ -85,6 +85,12 @@ def _members(operator: Operator) -> Sequence[tuple[Op, tuple[int, ...], tuple[in
     return operator.op.joined() or ((operator.op, operator.inputs, operator.outputs),)
 
 
+def lacks_sizes(operator: Operator, known: Mapping[int, Array]) -> bool:
+    """Whether only the run tells sizes or parts of an operator, or of a group of some."""
+    return any(tensor not in known for op, inputs, _ in _members(operator) for position, tensor in enumerate(inputs)
+               if tensor != ABSENT and position in op.sizes | op.parts_from)
+
+
 def sized(subgraph: Subgraph, invoked: Callable[[int], Collection[int]] = lambda index: ()) -> frozenset[int]:
     """The tensors that sizes follow from.
 
