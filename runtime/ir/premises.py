@@ -45,6 +45,8 @@ class Premises:
     promises: bool = False
     """Whether positions that the run tells are taken to lie on the axes that they are of, and sizes of which only a run
     tells whether they are equal to be so where they must be, but for those of 1."""
+    from_start: bool = False
+    """Whether positions at which parts begin may be 0 all the same."""
 
     @property
     def empty(self) -> frozenset[int]:

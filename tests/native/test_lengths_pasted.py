@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,8 +32,18 @@ HEAD = """g (float[a, 6, 6] x, int64[b, 4] boxes, int64[2] sizes) => (float[c, d
         part = Squeeze(new, axes) rows1 = Unsqueeze(rows, first) columns1 = Unsqueeze(columns, first)
         whole = Concat<axis = 0>(rows1, columns1) blank = ConstantOfShape<value = float[1] {0}>(whole)
 """
+WINDOW = """bottom = Add(top, h) right = Add(left, w) top1 = Unsqueeze(top, first) bottom1 = Unsqueeze(bottom, first)
+        left1 = Unsqueeze(left, first) right1 = Unsqueeze(right, first) """
 CASES = {
     "added": "sum = ReduceSum<keepdims = 0>(part) all_of = Add(blank, sum) image = Tanh(all_of) }> }",
+    "scattered": WINDOW + """down = Range(zero, rows, one) along = Range(zero, columns, one)
+        ys = Slice(down, top1, bottom1, first) xs = Slice(along, left1, right1, first) column = Unsqueeze(ys, second)
+        no_x = Mul(xs, zero) no_y = Mul(column, zero) all_y = Add(column, no_x) all_x = Add(no_y, xs)
+        axis = Constant<value = int64[1] {2}>() y2 = Unsqueeze(all_y, axis) x2 = Unsqueeze(all_x, axis)
+        places = Concat<axis = 2>(y2, x2) image = ScatterND(blank, places, part) }> }""",
+    "reshaped": WINDOW + """band = Slice(blank, top1, bottom1, first) cut = Slice(band, left1, right1, second)
+        like = Shape(cut) again = Reshape(part, like) sum = Add(again, cut) total = ReduceSum<keepdims = 0>(sum)
+        all_of = Add(blank, total) image = Tanh(all_of) }> }""",
 }
 SIZES = ((2, 9, 8), (3, 20, 7), (1, 7, 7), (5, 12, 40), (2, 7, 100), (2, 9, 8))
 """How many images, and how large the others are."""
@@ -45,6 +57,13 @@ def given(count: int, rows: int, columns: int) -> list[np.ndarray]:
     return [r.standard_normal((count, 6, 6)).astype(np.float32), boxes, np.array([rows, columns])]
 
 
+def refused(session: circlet.Session, inputs: Sequence[Any]) -> str:
+    """The error of a run."""
+    with pytest.raises(circlet.ExecutionError) as error:
+        session.run(inputs)
+    return str(error.value)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list[str]) -> None:
     model = load(HEAD + CASES[name], 17)
@@ -52,3 +71,15 @@ def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list
     for each in SIZES:
         np.testing.assert_allclose(native.run(given(*each))["y"], cpu.run(given(*each))["y"], 1e-4, 1e-5)
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("name", ["scattered", "reshaped"])
+@pytest.mark.parametrize("box", [(8, 8, 3, 3), (2, 2, 0, 3)], ids=["outside", "of no rows"])
+def test_boxes_that_do_not_fit_are_errors(name: str, box: Sequence[int], folder: Path) -> None:
+    model = load(HEAD + CASES[name], 17)
+    native, cpu = (circlet.Session(model, backend) for backend in ("native", "cpu"))
+    good = given(2, 9, 8)
+    bad = [good[0], np.array([good[1][0], box]), good[2]]
+    expected = native.run(good)["y"]
+    assert refused(native, bad) == refused(cpu, bad)
+    np.testing.assert_array_equal(native.run(good)["y"], expected)

@@ -168,20 +168,21 @@ class Generalizer:
         """What holds for these shapes and others; None where nothing does. Where it holds for not all operators, more
         is assumed if that tells more: what is longer than 1 is, which can be known of the lengths of loops as well,
         numbers that the run tells are not 0, as of turns of which the last one's result is taken, and those that are
-        positions lie on the axes that they are of, as where so many tokens are taken of two tables. Some lengths, by
-        number, may be 0."""
+        positions lie on the axes that they are of, as where so many tokens are taken of two tables; of these,
+        those at which parts begin may be 0 if as much is told so. Some lengths, by number, may be 0."""
         shortest = dict.fromkeys(empty, 0)
         longer = shortest | {number: LEAST + 1 for number, (position, axis) in enumerate(opened)
                              if shapes[position][axis] > LEAST}
         found: General | None = None
-        for promises, told, least in product((False, True), (0, 1), (shortest, longer)[:1 + (longer != shortest)]):
+        trials = ((False, 0, False), (False, 1, False), (True, 0, False), (True, 1, True), (True, 1, False))
+        for (promises, told, from_start), least in product(trials, (shortest, longer)[:1 + (longer != shortest)]):
             if found is not None and found.spec.is_static:
                 break
             if found is not None and (told or promises) and not (
                     found.scope.count > found.scope.opened or found.scope.lacks_sizes or (
                         promises and lacks_sizes(found.spec.subgraph.operators[found.spec.stop], found.spec.known))):
                 continue
-            other = self._with_equal(index, shapes, opened, Premises(least, told, promises))
+            other = self._with_equal(index, shapes, opened, Premises(least, told, promises, from_start))
             if found is None or (other is not None and other.spec.stop > found.spec.stop):
                 found = other
         return found

@@ -45,6 +45,8 @@ _MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "PACK", "R
 """Operators that have the numbers of their inputs."""
 _KEEPING = frozenset({"ALIAS", "CAST", "EXPAND_DIMS", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "SQUEEZE"})
 """Operators that have no other numbers than the first of their inputs, or these rounded towards zero."""
+_BEGINNING = frozenset({"SLICE", "STRIDED_SLICE"})
+"""Operators whose input 1 says where parts begin."""
 MOST_CANCELLED = 1 << 30
 """How far from 0 a number may be that cancels in the lengths that it is computed into: half of what an int32 holds, so
 that two of them are added exactly. A choice; a run of which one is further away is left to a frame for any values."""
@@ -183,8 +185,10 @@ class Teller:
         for each in sizes:
             self._follow(each)
             self._tell_size(each, least if each in starts else max(least, premises.told))
+        begins = {inputs[1] for op, inputs, _ in _members(operator) if op.name in _BEGINNING}
         for each in parts:
-            self._tell(each, premises.told_part, None if premises.promises else self._sized)
+            may_be_none = premises.from_start and each in begins
+            self._tell(each, 0 if may_be_none else premises.told_part, None if premises.promises else self._sized)
         values = {each: self.told.values[each] for each in (*sizes, *parts) if each in self.told.values}
         if not values or len(values) < len({*sizes, *parts}):
             return None
