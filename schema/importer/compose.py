@@ -312,6 +312,14 @@ def counted(g: Graph, stop: Value) -> Value:
     return g.apply(shape.Range(), number(0, stop.dtype), stop, number(1, stop.dtype))
 
 
+def along(g: Graph, rows: Value, axis: int) -> Value:
+    """For each row of indices, which it is along an axis, (..., 1)."""
+    rank = rank_of(rows)
+    target = concatenate(g, [dims(g, rows, 0, rank - 1), integers([1])])
+    places = cast(g, counted(g, reshape(g, dimension(g, rows, axis), [])), rows.dtype)
+    return broadcast_to(g, reshape(g, places, [-1, *[1] * (rank - 1 - axis)]), target)
+
+
 def total(g: Graph, x: Value, axes: Sequence[int], keep: bool = True) -> Value:
     """The sum over axes."""
     return in_float32(g, lambda y: g.apply(reduce.Sum(keep_dims=keep), y, axes_of(axes)), x)

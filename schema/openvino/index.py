@@ -104,11 +104,14 @@ def gather_nd_8(node: Node) -> Value:
 def _gather_nd(node: Node, batch: int) -> Value:
     indices = node[1]
     if batch:
-        shape = node.static(1)
-        node.bounded(len(shape) * prod(shape))
-        places = np.indices(shape[:-1], indices.dtype.numpy)[:batch]
-        lead = constant(np.moveaxis(places, 0, -1).copy())
-        indices = c.concatenate(node.graph, [lead, indices], -1)
+        places = node.shape(1)[:-1]
+        if -1 in places:
+            lead = [c.along(node.graph, indices, axis) for axis in range(batch)]
+        else:
+            node.bounded(len(places) * prod(places))
+            grid = np.moveaxis(np.indices(places, indices.dtype.numpy)[:batch], 0, -1)
+            lead = [constant(np.ascontiguousarray(grid))]
+        indices = c.concatenate(node.graph, [*lead, indices], -1)
     return node.graph.apply(index.GatherNd(), node[0], indices)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import INTEGERS, MOST_DIMENSIONS, DType
-from circlet.runtime.ops import comparison, elements, elementwise, index, shape, sort, unary
+from circlet.runtime.ops import comparison, elements, elementwise, index, sort, unary
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
@@ -50,21 +50,12 @@ def gather_nd(node: Node) -> Value:
         return node.apply(index.GatherNd(), node[0], rows)
     places = node.shape(1)[:-1]
     if -1 in places:
-        own = [_along(graph, rows, axis) for axis in range(batch)]
+        own = [c.along(graph, rows, axis) for axis in range(batch)]
     else:
         c.expect_few(prod(places) * len(places))
         grid = np.moveaxis(np.indices(places)[:batch], 0, -1)
         own = [node.constant(np.ascontiguousarray(grid.astype(rows.dtype.numpy)))]
     return node.apply(index.GatherNd(), node[0], c.concatenate(graph, [*own, rows], axis=-1))
-
-
-def _along(graph: Graph, rows: Value, axis: int) -> Value:
-    """For each row of indices, which it is along an axis."""
-    rank = c.rank_of(rows)
-    target = c.concatenate(graph, [c.dims(graph, rows, 0, rank - 1), c.integers([1])])
-    size = c.reshape(graph, c.dimension(graph, rows, axis), [])
-    places = c.cast(graph, graph.apply(shape.Range(), constant(np.int64(0)), size, constant(np.int64(1))), rows.dtype)
-    return c.broadcast_to(graph, c.reshape(graph, places, [-1, *[1] * (rank - 1 - axis)]), target)
 
 
 @rule("GatherElements")

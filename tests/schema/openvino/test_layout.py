@@ -190,3 +190,13 @@ def test_padding_that_is_longer_than_what_is_mirrored(mode: str, most: int, back
                 run_openvino(path, given)
             with pytest.raises(circlet.ExecutionError, match="out of range for an axis of size 4"):
                 run(path, given, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_slices_of_as_many_batches_as_a_run_has(batch: int, backend: str, tmp_path: Path) -> None:
+    x, rows = op.parameter([-1] * (batch + 2), f32), op.parameter([-1] * batch + [-1, 2], i64)
+    path = save(tmp_path, [op.gather_nd(x, rows, batch).output(0)], [x, rows])
+    for lead in ((2, 3), (1, 1), (3, 2), (5, 1)):
+        given = [draw(*lead[:batch], 4, 5), DRAWN.integers(0, 4, (*lead[:batch], 3, 2))]
+        np.testing.assert_array_equal(run(path, given, backend=backend)[0], run_openvino(path, given)[0])
