@@ -93,8 +93,13 @@ def _cell(node: Node) -> Cell:
     for name in names:
         if name not in _ACTIVATIONS:
             raise node.refusal(f"activation {name!r} (supported: {', '.join(_ACTIVATIONS)})")
-    if len(names) != len(defaults.split(",")):
-        raise node.error(f"activations: expected {len(defaults.split(','))}, found {names}")
+    count = len(defaults.split(","))
+    if len(names) == 2 * count and node.text("direction", "forward") == "bidirectional":
+        if names[:count] != names[count:]:
+            raise node.refusal("activations of their own in each direction")
+        names = names[:count]
+    if len(names) != count:
+        raise node.error(f"activations: expected {count}, found {names}")
     if node.flag("input_forget", False) or node.text("weights_format", "fico").lower() != "fico":
         raise node.refusal("coupled gates, or weights in another order than f, i, c, o")
     return Cell(kind, node.integer("hidden_size"), tuple(_ACTIVATIONS[name] for name in names),

@@ -54,6 +54,9 @@ def sequences(direction: str, lengths: list[int]) -> list[Case]:
     ]
 
 
+TWICE = Case("activations_of_both_directions", lambda x, h, c: op.lstm_sequence(
+    x, h, c, const([T, T]), *parameters(4, 2), H, "bidirectional", ["sigmoid", "tanh", "relu"] * 2),
+    [draw(B, T, I), draw(B, 2, H), draw(B, 2, H, seed=1)], tolerance=SMALL)
 COMPUTED = Case("computed_parameters", lambda x, h, c, n, w: op.lstm_sequence(
     x, h, c, n, w, *parameters(4, 1)[1:], H, "forward"),
     [draw(B, T, I), draw(B, 1, H), draw(B, 1, H, seed=1), np.array([1, 3], i64), draw(1, 4 * H, I)], None, False, SMALL)
@@ -62,7 +65,7 @@ SEQUENCES = [each for direction in ("forward", "reverse", "bidirectional") for l
 
 
 @pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["static", "dynamic"])
-@pytest.mark.parametrize("cases", [CELLS, [*SEQUENCES, COMPUTED]], ids=["cells", "sequences"])
+@pytest.mark.parametrize("cases", [CELLS, [*SEQUENCES, COMPUTED, TWICE]], ids=["cells", "sequences"])
 def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
     check(tmp_path, cases, dynamic)
 
@@ -72,6 +75,14 @@ def test_a_sequence_is_a_loop(tmp_path: Path) -> None:
     made = op.rnn_sequence(x, h, const([T] * B), *parameters(1, 1), H, "forward")
     path = save(tmp_path, made.outputs(), [x, h])
     assert [each.name for each in circlet.load(path).subgraphs[0].operators].count("LOOP") == 1
+
+
+def test_activations_that_differ_by_direction_are_refused(tmp_path: Path) -> None:
+    x, h, c = op.parameter([B, T, I], f32), op.parameter([B, 2, H], f32), op.parameter([B, 2, H], f32)
+    made = op.lstm_sequence(x, h, c, const([T] * B), *parameters(4, 2), H, "bidirectional",
+                            ["sigmoid", "tanh", "tanh", "sigmoid", "tanh", "relu"])
+    with pytest.raises(circlet.UnsupportedError, match="activations of their own in each direction"):
+        circlet.load(save(tmp_path, made.outputs(), [x, h, c]))
 
 
 def test_variables(tmp_path: Path) -> None:
