@@ -41,6 +41,9 @@ CASES = {
         no_x = Mul(xs, zero) no_y = Mul(column, zero) all_y = Add(column, no_x) all_x = Add(no_y, xs)
         axis = Constant<value = int64[1] {2}>() y2 = Unsqueeze(all_y, axis) x2 = Unsqueeze(all_x, axis)
         places = Concat<axis = 2>(y2, x2) image = ScatterND(blank, places, part) }> }""",
+    "padded": WINDOW + """below = Sub(rows1, bottom1) beside = Sub(columns1, right1)
+        pads = Concat<axis = 0>(top1, left1, below, beside) all_of = Pad(part, pads)
+        image = ReduceSum<keepdims = 1>(all_of) }> }""",
     "reshaped": WINDOW + """band = Slice(blank, top1, bottom1, first) cut = Slice(band, left1, right1, second)
         like = Shape(cut) again = Reshape(part, like) sum = Add(again, cut) total = ReduceSum<keepdims = 0>(sum)
         all_of = Add(blank, total) image = Tanh(all_of) }> }""",

@@ -165,26 +165,29 @@ class Teller:
             operands: its inputs, given values by tensor.
         """
         before = self.told
-        with self._scope.tentatively() as keep:
-            found = self._sized_by(operator, operands)
-            unread = [] if found is None else self._unread(operator, before, found)
-            if found is not None and not unread:
-                keep()
-                return found
-        if found is None:
+        has_least = any(op.least_size for op, _, _ in _members(operator))
+        for is_counted_from in (True, False) if has_least and not self._scope.premises.told else (True,):
+            sizing = partial(self._sized_by, operator, operands, is_counted_from)
+            with self._scope.tentatively() as keep:
+                found = sizing()
+                unread = [] if found is None else self._unread(operator, before, found)
+                if found is not None and not unread:
+                    keep()
+                    return found
+            if found is not None:
+                return self._cancelling(operator, sizing, before, unread)
             self.told = before
-            return None
-        return self._cancelling(operator, operands, before, unread)
+        return None
 
-    def _sized_by(self, operator: Operator, operands: Callable[[Mapping[int, Array]], Operands]) -> (
-            tuple[Shape, ...] | None):
-        """The same, for which it tells numbers."""
+    def _sized_by(self, operator: Operator, operands: Callable[[Mapping[int, Array]], Operands],
+                  is_counted_from: bool) -> tuple[Shape, ...] | None:
+        """The same, for which it tells numbers; any that sizes are counted from, or as large ones as sizes are."""
         sizes, parts, starts = self._asked(operator)
         least = max(op.least_size for op, _, _ in _members(operator))
         premises = self._scope.premises
         for each in sizes:
             self._follow(each)
-            self._tell_size(each, least if each in starts else max(least, premises.told))
+            self._tell_size(each, least if each in starts else max(least, premises.told), is_counted_from)
         begins = {inputs[1] for op, inputs, _ in _members(operator) if op.name in _BEGINNING}
         for each in parts:
             may_be_none = premises.from_start and each in begins
@@ -218,7 +221,7 @@ class Teller:
         return [number for each in self.told.roots[tensor].flat if each is not None for part, _ in parts_of(each)
                 if (number := computed_number(part)) is not None]
 
-    def _cancelling(self, operator: Operator, operands: Callable[[Mapping[int, Array]], Operands], before: Told,
+    def _cancelling(self, operator: Operator, sizing: Callable[[], tuple[Shape, ...] | None], before: Told,
                     unread: Sequence[int]) -> tuple[Shape, ...] | None:
         """The shapes where as many as can of the tensors that have no part in them may have any numbers, as the start
         of a range may of which only the limit hangs on it."""
@@ -226,11 +229,11 @@ class Teller:
             self.told = before
             self._cancelled.add(each)
             with self._scope.tentatively():
-                found = self._sized_by(operator, operands)
+                found = sizing()
                 if found is None or each not in self._unread(operator, before, found):
                     self._cancelled.remove(each)
         self.told = before
-        found = self._sized_by(operator, operands)
+        found = sizing()
         numbers = [number for each in self._cancelled & self.told.roots.keys() for number in self._lengths_of(each)]
         self.told = replace(self.told, values={
             tensor: values for tensor, values in self.told.values.items()
@@ -246,11 +249,12 @@ class Teller:
             if not has_gaps(found):
                 self.told = replace(self.told, values={**self.told.values, tensor: found})
 
-    def _tell_size(self, tensor: int, least: int) -> None:
-        """Tells the integers of a tensor. Those that sizes are computed with may be 0, as what a loop counts from,
-        unless numbers are taken to be more; an operator asks of the sizes themselves what it needs."""
+    def _tell_size(self, tensor: int, least: int, is_counted_from: bool) -> None:
+        """Tells the integers of a tensor. Those that sizes are computed with may be 0, as what a loop counts from, if
+        `is_counted_from`, and unless numbers are taken to be more; an operator asks of the sizes themselves what it
+        needs."""
         before = self.told
-        if least and not self._scope.premises.told:
+        if least and is_counted_from and not self._scope.premises.told:
             with self._scope.tentatively() as keep:
                 if self._tell(tensor, 0) is not None and tensor not in self.told.roots:
                     keep()
