@@ -11,9 +11,11 @@ import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ops.controlflow import If
+from circlet.runtime.ops.comparison import Less
+from circlet.runtime.ops.controlflow import If, While
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.unary import Tanh
 from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 from tests.native.test_lengths import Graph, floats, model
@@ -82,3 +84,30 @@ def test_shapes_that_were_refused_are_refused_at_once(number: int, folder: objec
     assert messages[2:] == [(text, 0) for text, _ in messages[:2]]
     assert messages[0] != messages[1]
     assert derived
+
+
+def appended(main: Graph, *subgraphs: Graph) -> Sequence[Value]:
+    """While k < n, a row of zeros: n (any,) and x (m, 4) to (m + n, 4)."""
+    for g in (*subgraphs, main):
+        k = main.number(0) if g is main else g.builder.input("k", DType.INT32, ())
+        n, x = g.builder.input("n", DType.INT32, (-1,)), g.builder.input("x", DType.FLOAT32, (-1, 4))
+        if g is subgraphs[0]:
+            g.builder.output(g(Less(), k, n, dtype=DType.BOOL))
+        elif g is not main:
+            row = g.builder.constant(np.zeros((1, 4), np.float32))
+            g.builder.output(g(Add(), k, g.number(1), dtype=DType.INT32), n, g(Concatenation(0), x, row))
+    loop = While(*(each.builder.index for each in subgraphs))
+    return [main.builder.op(loop, k, n, x, outputs=[Tensor("", DType.INT32, ()), *(
+        Tensor("", each, (), has_rank=False) for each in (DType.INT32, DType.FLOAT32))])[2]]
+
+
+@pytest.mark.parametrize("first", [[2], [0, 2], []])
+def test_a_loop_that_appends_has_a_condition_of_one_element(first: list[int]) -> None:
+    for session in sessions(model(appended, 3)):
+        for numbers in (first, [3], [5, 1], [], [4]):
+            given = [np.array(numbers, np.int32), floats(2, 4)]
+            if len(numbers) == 1:
+                assert session.invoke(0, given)[0].shape == (2 + numbers[0], 4)
+                continue
+            with pytest.raises(circlet.ExecutionError, match="exactly one element, found shape"):
+                session.invoke(0, given)

@@ -18,7 +18,7 @@ from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.tensor import types_of
 from circlet.runtime.ir.types import Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
-from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
+from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop, one_element
 from circlet.runtime.ops.operands import expect_storable
 from circlet.runtime.passes.analyses.entry import (
     Values,
@@ -375,8 +375,9 @@ class Specializer:
 
         Raises:
             Unknown: only a run can tell those, or whether the body and the condition can run at all.
+            ShapeError: the condition has several elements, or none.
         """
-        self.callee(op.cond_subgraph_index, shapes, scope)
+        one_element(self.callee(op.cond_subgraph_index, shapes, scope).output_shapes[0])
         return self.callee(op.body_subgraph_index, in_turns(op, shapes, scope), scope, takes_late=True)
 
     def _operands(self, so_far: Specialization, operator: Operator, shapes: list[Shape | None],
