@@ -11,7 +11,7 @@ from circlet.runtime.ir.length import is_late
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.position import clamped, is_empty, limited, steps
 from circlet.runtime.ir.types import Activation, DType, Shape
-from circlet.runtime.ops.operands import agreed_shape, expect_rank, is_made_of, normalize_axis, replaced, scalar, vector
+from circlet.runtime.ops.operands import agreed_shape, expect_rank, normalize_axis, parts, replaced, scalar, vector
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -304,12 +304,11 @@ class SplitV(Op):
         shape = args[0].shape
         axis = normalize_axis(scalar(args[2], "axis"), len(shape))
         pieces = vector(args[1], "size_splits", args.outputs)
-        fixed = [size for size in pieces if size != -1]
-        free, whole = len(pieces) - len(fixed), sum(fixed)
-        if any(size < 0 for size in fixed) or free > 1 or not is_made_of(shape[axis], whole, bool(free)):
+        found = parts(shape[axis], pieces)
+        if found is None:
             raise ShapeError(f"size_splits: expected sizes that sum to {shape[axis]}, at most one of them -1, "
                              f"found {pieces}")
-        return tuple(replaced(shape, axis, shape[axis] - whole if size == -1 else size) for size in pieces)
+        return tuple(replaced(shape, axis, size) for size in found)
 
 
 @operator

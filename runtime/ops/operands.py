@@ -58,9 +58,16 @@ def reaches(size: int, least: int) -> bool:
     return is_taken_to_reach(size, least) or size >= least
 
 
-def is_made_of(size: int, whole: int, has_rest: bool) -> bool:
-    """Whether a size is that of its parts together, or at least that, as it must be."""
-    return reaches(size, whole) if has_rest else agreed(size, whole) is not None
+def parts(whole: int, given: Sequence[int]) -> Shape | None:
+    """The sizes of the parts that an axis is cut into, of which one may be given as -1: what is left. None where they
+    are not as long together. What a run subtracts from what it tells is taken not to be negative."""
+    fixed = [size for size in given if may_differ(size, -1)]
+    together, has_rest = sum(fixed), len(fixed) < len(given)
+    if len(given) - len(fixed) > 1 or not all(reaches(size, 0) for size in fixed):
+        return None
+    if not (reaches(whole - together, 0) if has_rest else agreed(whole, together) is not None):
+        return None
+    return tuple(size if may_differ(size, -1) else whole - together for size in given)
 
 
 def agreed_shape(one: Shape, other: Shape) -> Shape | None:
