@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.backends.native.gemm import product as products
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import BatchMatMul
@@ -34,3 +35,22 @@ def test_columns(rows: int, is_transposed: bool, is_followed: bool) -> None:
             exact = left.astype(np.float64) @ right.transpose(0, 2, 1)
             np.testing.assert_allclose(found, np.tanh(exact) if is_followed else exact, rtol=1e-4, atol=1e-5)
             session.invoke(0, [left, np.full((2, 70, DEPTH) if is_transposed else (2, DEPTH, 70), np.nan, np.float32)])
+
+
+@pytest.mark.parametrize("rows", [40, -1])
+@pytest.mark.parametrize("cache", [1 << 9, 1 << 14, 1 << 18])
+def test_blocks_have_as_many_rows_as_leave_their_results_in_the_cache(
+        rows: int, cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an open number of columns only a run tells how many these are: one tile, some, or all."""
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", "")
+    monkeypatch.setattr(products, "CACHE", cache)
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x, y = (main.input(name, DType.FLOAT32, (2, size, DEPTH)) for name, size in (("x", rows), ("y", -1)))
+    main.output(main.apply(BatchMatMul(adj_y=True), x, y))
+    session, random = circlet.Session(builder.build(), "native"), np.random.default_rng(5)
+    for count in (200, 1, 13, 40, 131) if rows < 0 else (rows,):
+        for columns in (1, 20, 64, 65, 150, 700):
+            left, right = (random.standard_normal((2, each, DEPTH)).astype(np.float32) for each in (count, columns))
+            found, = session.invoke(0, [left, right])
+            np.testing.assert_allclose(found, left @ right.transpose(0, 2, 1), rtol=1e-4, atol=1e-5)

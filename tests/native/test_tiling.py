@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import circlet
 from circlet.backends.native.gemm.microkernel import FLOAT32, chains
-from circlet.backends.native.gemm.plan import DEPTH, Plan
+from circlet.backends.native.gemm.plan import CACHE, DEPTH, LARGE, SHALLOW, Plan
 from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.load import cache, llvm
 from circlet.backends.native.load.llvm import host
@@ -53,6 +53,16 @@ def test_tiles_are_all_rows(rows: int, vectors: int, spare: int) -> None:
     apart = parts(split.apart)
     assert sum(map(len, apart)) == rows
     assert max(map(len, apart)) <= max(map(len, found))
+
+
+@pytest.mark.parametrize("rows", [1601, None])
+@pytest.mark.parametrize("depth", [8, SHALLOW])
+@pytest.mark.parametrize("columns", [100, 1601, 5000])
+def test_results_of_a_block_stay_in_the_cache(rows: int | None, depth: int, columns: int) -> None:
+    """Of few steps, but for the last tile: lines that two panels write to would leave it before the second one does."""
+    plan = Plan.of(host(), FLOAT32, rows or Scope([1601]).symbol(0), columns, depth)
+    assert columns * depth * 4 < LARGE
+    assert (plan.block - 1) * plan.split.size <= CACHE // (columns * 4)
 
 
 @pytest.mark.parametrize("rows", [784, 3136, 12544])

@@ -24,7 +24,7 @@ from circlet.backends.native.gemm.operands import (
     Panels,
     Result,
 )
-from circlet.backends.native.gemm.plan import Group, Plan
+from circlet.backends.native.gemm.plan import CACHE, LARGE, Group, Plan
 from circlet.backends.native.gemm.tails import call_smallest, call_tiles
 from circlet.backends.native.gemm.tiling import Split, narrow_sizes
 from circlet.backends.native.gemm.vectors import WORD
@@ -192,19 +192,32 @@ class _Nest:
     @contextmanager
     def _blocks(self, begin: ir.Value, end: ir.Value) -> Iterator[tuple[ir.Value, ir.Value | int]]:
         """A loop over blocks of tiles; gives the first tile and how many there are."""
-        e, b, block = self._e, self._e.builder, self._plan.block
-        if not self._plan.split.is_open and block >= self._plan.split.parts:
+        e, b, plan = self._e, self._e.builder, self._plan
+        if not is_open((plan.split.total, plan.columns)) and plan.block >= plan.split.parts:
             yield begin, length(e, begin, end, self._plan.split.parts)
             return
         def parts(count: ir.Value, size: ir.Value) -> ir.Value:
             return b.sdiv(b.add(count, b.sub(size, e.number(1))), size)
 
         count = b.sub(end, begin)
-        blocks = parts(count, e.number(block))
+        blocks = parts(count, self._block())
         size = parts(count, e.intrinsic("smax", blocks, e.number(1)))
         with rolled(e, blocks) as number:
             first = b.add(begin, b.mul(number, size))
             yield first, e.intrinsic("smin", b.sub(end, first), size)
+
+    def _block(self) -> ir.Value:
+        """How many tiles a block has at most: of an open number of columns no more than leave their results in the
+        cache."""
+        e, b, plan = self._e, self._e.builder, self._plan
+        most = e.number(plan.block)
+        if not is_length(plan.columns) or self._chunks.parts > 1 or plan.block <= 1:
+            return most
+        columns = e.number(plan.columns)
+        rows = b.sdiv(e.number(CACHE // WORD), e.intrinsic("smax", columns, e.number(1)))
+        lasting = e.intrinsic("smax", b.sdiv(rows, e.number(plan.split.size)), e.number(1))
+        is_small = b.icmp_signed("<", b.mul(columns, e.number(plan.depth)), e.number(LARGE // WORD))
+        return e.select(is_small, e.intrinsic("smin", lasting, most), most)
 
     def _chunk(self, number: ir.Value, ends: bool) -> _Chunk:
         """The part of the depth of a number."""
