@@ -108,6 +108,20 @@ def test_transpose_conv(make: Maker, size: tuple[int, int], depth: int, channels
     make.agree()
 
 
+@pytest.mark.parametrize(("strides", "is_native"), [((3, 3), True), ((4, 2), True), ((1, 3), True), ((1, 1), False)])
+def test_taps_of_a_transposed_convolution_that_never_meet_are_not_added_up(strides: tuple[int, int],
+                                                                           is_native: bool) -> None:
+    """All 81 of them would be too much for 32 bits, those a stride apart are not, whatever is multiplied."""
+    network, depth = Network(), 16
+    shape = network.constant(np.array([1, 3 * strides[0], 4 * strides[1], 2], np.int32))
+    weights = np.full((2, 9, 9, depth), 127, np.int8)
+    weights[1] = -127
+    w = network.constant(weights, Quantization((0.25, 0.5), (0, 0), 0))
+    x = network.input(np.full((1, 3, 4, depth), 32767, np.int16), q(1e-3))
+    network.op(TransposeConv(Padding.SAME, *strides[::-1]), shape, w, x, None, dtype=DType.INT16, quantization=q(40.0))
+    network.agree(is_native=is_native)
+
+
 def test_the_least_bias() -> None:
     """Its magnitude is no int64."""
     network = Network()

@@ -6,7 +6,7 @@ Both factors are kept as 16-bit integers around zero. That their sums fit into 3
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import prod
 from typing import Any
@@ -52,9 +52,10 @@ from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import may_differ
+from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.matmul import FullyConnected
 
 _INTEGERS = frozenset({DType.INT8, DType.UINT8, DType.INT16})
@@ -99,9 +100,20 @@ def _reach(data: int, bias: int, channels: int, call: Call) -> int:
     given, weights = call.input(data), call.input(1)
     found = np.abs(weights_of(weights).astype(np.int64))
     zero, limits = quantization(given).zero_point, given.dtype.numpy
-    total = found.sum(axis=tuple(axis for axis in range(found.ndim) if axis != channels)).max(initial=0)
+    others = tuple(axis for axis in range(found.ndim) if axis != channels)
+    total = max((int(each.sum(axis=others).max(initial=0)) for each in _together(call.op, found)), default=0)
     reach = max(np.iinfo(limits).max - zero, zero - np.iinfo(limits).min)
-    return int(total) * reach + largest_bias(call, data, bias)
+    return total * reach + largest_bias(call, data, bias)
+
+
+def _together(op: Op, weights: Array) -> Iterator[Array]:
+    """The weights that may meet in a sum: of a transposed convolution those that are a stride apart."""
+    if not isinstance(op, TransposeConv):
+        yield weights
+        return
+    for row in range(op.stride_h):
+        for column in range(op.stride_w):
+            yield weights[:, row::op.stride_h, column::op.stride_w]
 
 
 def centred(value: Value, tensor: Tensor) -> Source:
