@@ -15,12 +15,14 @@ from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.length import Scope, computed_number, is_open, scope_of, value
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
+from circlet.runtime.ir.ratio import EXACT
 from circlet.runtime.ir.tensor import types_of
 from circlet.runtime.ir.types import Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop, one_element
 from circlet.runtime.ops.operands import expect_storable
 from circlet.runtime.passes.analyses.entry import (
+    NUMBERS,
     Values,
     closed,
     entry,
@@ -41,12 +43,8 @@ MEMO_SIZE = 256
 FOLDED_BYTES = 1 << 20
 """A constant result larger than this is kept only if it is no larger than what it was computed from."""
 
-_OF_SHAPES = (DType.INT32, DType.INT64, DType.BOOL)
-"""The element types that shapes are computed with."""
-_BETWEEN = (DType.FLOAT32, DType.FLOAT64)
-"""Those that lengths become in between."""
 MOST_FLOATS = 16
-"""In a tensor of such numbers; a choice."""
+"""In a tensor of floats that lengths become in between; a choice."""
 
 Evaluate: TypeAlias = Callable[[int, int, list["Array | None"], tuple[Shape, ...]], "Sequence[Array]"]
 """Computes operator `(subgraph, operator)` from constant inputs into arrays of the given shapes."""
@@ -459,7 +457,7 @@ class Specializer:
                       self._evaluate(so_far.index, number, inputs, out_shapes))
             if values is None:
                 return
-            if is_open_now and subgraph.tensors[operator.outputs[0]].dtype in _BETWEEN:
+            if is_open_now and subgraph.tensors[operator.outputs[0]].dtype in EXACT:
                 floats.update(zip(operator.outputs, values, strict=True))
                 return
         for tensor, found in zip(operator.outputs, values, strict=True):
@@ -479,9 +477,9 @@ def _followed(subgraph: Subgraph, operator: Operator, inputs: list[Array | None]
               ) -> Sequence[Array] | None:
     """The results of an operator on values that hold open lengths; None where only a run computes them."""
     dtypes = [subgraph.tensors[each].dtype for each in operator.outputs]
-    if not {*dtypes} <= {*_OF_SHAPES, *_BETWEEN}:
+    if not {*dtypes} <= {*NUMBERS, DType.BOOL, *EXACT}:
         return None
-    if {*dtypes} & {*_BETWEEN} and any(prod(each) > MOST_FLOATS for each in shapes):
+    if EXACT.keys() & {*dtypes} and any(prod(each) > MOST_FLOATS for each in shapes):
         return None
     with LOADING:
         from circlet.runtime.passes.analyses.open_values import open_results, valued
