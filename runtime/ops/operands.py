@@ -195,10 +195,10 @@ def sized(operand: Operand, computed: Callable[[int | None], int]) -> Shape:
     """The shape that the value of a parameter is, where only a run tells it.
 
     Raises:
-        Unknown: the rank, too.
+        Unknown: the rank, too, or that value is known, and something else is not.
     """
     rank = operand.shape[0] if operand.rank == 1 else None
-    if not isinstance(rank, int):
+    if not isinstance(rank, int) or operand.known is not None:
         raise Unknown
     return late(rank, computed)
 

@@ -12,9 +12,9 @@ from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.comparison import Less
-from circlet.runtime.ops.controlflow import If, While
+from circlet.runtime.ops.controlflow import CallSubgraph, If, While
 from circlet.runtime.ops.elementwise import Add
-from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.index import Gather, ScatterNd
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.unary import Tanh
 from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
@@ -44,6 +44,22 @@ def test_rows_that_a_length_lacks_are_refused_before_code_is_made(folder: object
         with pytest.raises(circlet.ExecutionError, match="index 5 is out of range for an axis of size 4"):
             session.invoke(0, [floats(4, 4)])
     assert len(compiled) == 1
+
+
+def test_a_known_shape_is_not_left_to_the_run(folder: object) -> None:
+    """Of a result that nothing reads, of rows of which nobody says by how many numbers each names a place."""
+    b = ModelBuilder()
+    main, called = b.subgraph("main"), b.subgraph("called")
+    places = called.input("places", DType.INT32, (-1, -1))
+    fives, shape = called.constant(np.array([5], np.float32)), called.constant(np.array([2, 3], np.int32))
+    made = Tensor("made", DType.FLOAT32, (), has_rank=False)
+    called.output(*called.op(ScatterNd(), places, fives, shape, outputs=[made]))
+    main.op(CallSubgraph(called.index), main.input("places", DType.INT32, (-1, -1)), outputs=[made])
+    for session in sessions(b.build()):
+        for _ in range(2):
+            assert session.invoke(0, [np.zeros((1, 2), np.int32)]) == []
+            with pytest.raises(circlet.ExecutionError, match=r"\(SCATTER_ND\): cannot scatter updates \(1,\)"):
+                session.invoke(0, [np.zeros((1, 1), np.int32)])
 
 
 @pytest.mark.parametrize("number", [0, 1])
