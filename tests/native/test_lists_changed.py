@@ -128,6 +128,14 @@ def ascending(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.stack(items, 1)
 
 
+def last_exchanged(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Rows, of which each takes the place of the last one, and goes behind itself where a place is positive."""
+    items = [x[:, 0], x[:, 0]]
+    for k in range(x.shape[1]):
+        items[-1:] = [np.tanh(x[:, k]), *[x[:, k]] * int(at[k] > 0)]
+    return np.stack(items, 1)
+
+
 def kept(x: np.ndarray, at: np.ndarray) -> np.ndarray:
     """The last three columns, one behind another."""
     found: np.ndarray = np.tanh(x[:, -3:])
@@ -187,6 +195,10 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
                 else_branch = stay () => (seq(float) same) { same = Identity(now) }>
             number = SequenceLength(then) is_left = Greater(number, zero) again = And(is_more, is_left) }>
         others = SequenceInsert(left, row) }> """ + STACK, ascending),
+    "last exchanged, without a place": (HEAD + "list = SequenceConstruct(begin, begin) " + LOOP + """new = Tanh(row)
+        rest = SequenceErase(items) longer = SequenceInsert(rest, new) is_more = Greater(place, zero)
+        others = If(is_more)<then_branch = more_of () => (seq(float) with) { with = SequenceInsert(longer, row) },
+            else_branch = stay () => (seq(float) same) { same = Identity(longer) }> }> """ + STACK, last_exchanged),
     "kept": (HEAD + EMPTY.replace("empty", "list") + LOOP + """next = Add(i, one) from = Reshape(i, ones)
         to = Reshape(next, ones) part = Slice(x, from, to, ones) new = Tanh(part) longer = SequenceInsert(items, new)
         count = SequenceLength(longer) is_long = Greater(count, three)

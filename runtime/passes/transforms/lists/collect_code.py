@@ -8,19 +8,15 @@ as a tensor that grows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.passes.transforms.lists import collect_lists as collecting
-from circlet.runtime.passes.transforms.lists.spread_lists import spread_lists
+from circlet.runtime.passes.transforms.lists.spread_lists import Stays, spread_lists
 from circlet.runtime.passes.transforms.lower_loops import lower_loops
 
-IsCode: TypeAlias = "Callable[[Model, int, int, bool], bool]"
-"""Whether an operator of a subgraph becomes code with all that it invokes."""
 
-
-def collect_lists(model: Model, is_code: IsCode, fuse_operators: Callable[[Model], Model]) -> Model:
+def collect_lists(model: Model, is_code: Stays, fuse_operators: Callable[[Model], Model]) -> Model:
     """As the pass of this name, but for sequences of elements of open sizes that are no code that way, and are as
     tensors that grow. Operators are fused before that is asked, which hides sizes that are told by the run."""
     loops: list[tuple[int, int]] = []

@@ -249,12 +249,11 @@ class _Graph:
         another to its place."""
         gone, = operator.outputs
         readers = [each for each in self._graph.operators if gone in each.inputs]
-        if len(inputs) == 2 and gone not in self._graph.outputs and len(readers) == 1 and isinstance(
+        if has_place(operator) and gone not in self._graph.outputs and len(readers) == 1 and isinstance(
                 readers[0].op, SequenceInsert) and readers[0].inputs[2:] == inputs[1:]:
             self._data[gone] = inputs[0]
             return SKIP
-        place = inputs[1] if inputs[1:] not in ((), (ABSENT,)) else self._constant(
-            f"{self._graph.tensors[gone].name}_last", -1)
+        place = inputs[1] if has_place(operator) else self._constant(f"{self._graph.tensors[gone].name}_last", -1)
         return replace(operator, op=ListErase(web.axis, web.stacked, web.are_single), inputs=(inputs[0], place))
 
     def _making(self, operator: Operator, web: Web, inputs: tuple[int, ...]) -> Operator:

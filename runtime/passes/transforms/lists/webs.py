@@ -157,9 +157,9 @@ def _laid_out(model: Model, web: Web, elements: Elements, guess: Guess) -> bool:
     return 0 <= web.axis < most and (web.stacked or web.are_single or not is_changed)
 
 
-def has_place(insert: Operator) -> bool:
-    """Whether an operator puts an element elsewhere than to the end."""
-    return insert.inputs[2:] not in ((), (ABSENT,))
+def has_place(changing: Operator) -> bool:
+    """Whether an operator that inserts an element, or erases one, says where, which is at the end otherwise."""
+    return changing.inputs[1 + isinstance(changing.op, SequenceInsert):] not in ((), (ABSENT,))
 
 
 _KNOWN = {SequenceAt, SequenceConcat, SequenceConstruct, SequenceErase, SequenceInsert, SequenceLength, SequenceSplit}
@@ -173,7 +173,7 @@ def _at_most_one(web: Web, elements: Elements) -> bool:
     values = [(index, tensor) for index, inputs in made for tensor in inputs]
     declared, web.examples = [elements.declared(each) for each in values], elements.equal(values)
     known = [each for each in declared if each is not None]
-    if len({(len(each.signature), each.dtype) for each in known}) != 1:
+    if len({(len(each.signature), each.dtype) for each in known}) != 1 or known[0].dtype is DType.VARIANT:
         return False
     sizes = tuple(found.pop() if len(found) == 1 else -1 for found in map(
         set, zip(*(each.signature for each in known), strict=True)))
