@@ -181,6 +181,7 @@ def test_a_deadline_ends_compiling_for_this_run_alone(stuck: Stuck) -> None:
     native = next(each for each in session._executors.span_backends if isinstance(each, NativeBackend))
     (work,) = native._under_way.values()
     work.result(lambda: None)
+    session.limits = circlet.Limits()
     assert session.run([np.array(-1, np.int32)])["y"] == -1
 
 

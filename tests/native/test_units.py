@@ -198,8 +198,10 @@ def test_what_follows_on_products_ends_with_them(folder: Path) -> None:
     """Products that take long stop within what follows on them, too."""
     model, small = images([64] * 6), values((1, 5, 5, 16), np.float32, 0)
     circlet.Session(model, "native").invoke(0, [small])
-    session = circlet.Session(model, "native", limits=circlet.Limits(deadline=0.2))
+    session = circlet.Session(model, "native")
     (expected,) = session.invoke(0, [small])
+    session.limits = circlet.Limits(deadline=0.2)
     with pytest.raises(circlet.LimitError, match="deadline"):
         session.invoke(0, [values((1, 1200, 1200, 16), np.float32, 0)])
+    session.limits = circlet.Limits()
     np.testing.assert_array_equal(session.invoke(0, [small])[0], expected)
