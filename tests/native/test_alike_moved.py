@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import circlet
+from circlet.backends.native.emit import parallel
 from circlet.backends.native.lower.fuse import MOST_PARTS, fuse_operators
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
@@ -87,6 +88,21 @@ def test_what_is_cut_in_many_parts_is_cut_once(count: int, is_apart: bool) -> No
     results = [circlet.Session(model, each).invoke(0, given) for each in ("native", "cpu")]
     for found, expected in zip(*results, strict=True):
         np.testing.assert_allclose(found, expected, 1e-5, 1e-6, strict=True)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_parts_of_other_tensors_that_begin_at_the_same_place(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What threads take turns of moves what the function is called for, not what it was written for: of what each
+    layer gives, that of a part of the width."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (8, WIDTH))
+    for k in range(3):
+        wide = main.apply(matmul.FullyConnected(), x, main.constant(numbers(2 * WIDTH, WIDTH, seed=k)), None)
+        x = main.apply(layout.Slice(), wide, main.constant([0, first * WIDTH]), main.constant([8, WIDTH]))
+        main.output(wide, x)
+    monkeypatch.setattr(parallel, "LEAST_WORK", 1)
+    compare(b.build(), [numbers(8, WIDTH)])
 
 
 Move = Callable[[SubgraphBuilder, Value], Value]

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
+from functools import reduce as fold
 
 import numpy as np
 import pytest
 
 from circlet.backends.native.backend import Listing
+from circlet.backends.native.emit import parallel
 from circlet.backends.native.lower import subgraphs
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.runtime.errors import ExecutionError, LimitError
@@ -134,6 +137,24 @@ def test_loops_of_many_operators_have_functions_inside(monkeypatch: pytest.Monke
     arrays = [i32(0), X, X[::-1].copy()]
     (listing,) = compare(g.while_model(g.at_most(4), body, arrays), arrays).listings
     assert defined(listing).count("operator") == 3, "one for both products, and one for each sum"
+
+
+def test_functions_inside_of_loops_share_out_loops_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What threads take turns of reads and writes what the function is called for, not what it was written for."""
+    def body(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+        found = [s.apply(unary.Neg(), v[1])]
+        for seed in range(4):
+            weights = s.constant(np.random.default_rng(seed).normal(size=(8, 8)).astype(np.float32) / 4)
+            found.append(s.apply(matmul.FullyConnected(), found[-1], weights, None))
+        return [g.plus(s, v[0]), s.apply(unary.Tanh(), fold(partial(g.add, s), found))]
+
+    monkeypatch.setattr(subgraphs, "MOST_INSIDE", 4)
+    monkeypatch.setattr(parallel, "LEAST_WORK", 1)
+    arrays = [i32(0), np.random.default_rng(9).normal(size=(16, 8)).astype(np.float32)]
+    (listing,) = compare(g.while_model(g.at_most(3), body, arrays), arrays).listings
+    functions = defined(listing)
+    assert functions.count("operator") == 4, "one for all products, one for all sums, and one each beside them"
+    assert "part" in functions
 
 
 def test_a_loop_beside_many_operators_is_a_function(monkeypatch: pytest.MonkeyPatch) -> None:

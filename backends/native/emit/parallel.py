@@ -61,6 +61,7 @@ class Part(Outlined):
         super().__init__(e, _part(e.index), "part")
         self._work = work
         self._sharing = sharing
+        self._around = e.function
         _, self.begin, self.end, self._scratch, self._participant = self.function.args
 
     @contextmanager
@@ -111,12 +112,14 @@ class Part(Outlined):
         return e.intrinsic("smax", e.builder.udiv(all_at_once, e.intrinsic("smax", e.number(self._work), one)), one)
 
     def _brought(self, value: ir.Value) -> ir.Value:
-        """Scratch memory is the part's. Other addresses are computed again, so that LLVM sees which of them differ;
-        where lengths are open, it would not, and parts are alike that differ in where their buffers are."""
+        """Scratch memory is the part's. Other addresses of the function around are computed again, so that LLVM sees
+        which of them differ; where lengths are open, it would not, and parts are alike that differ in where their
+        buffers are. What that function was given stays what it is: for an operator alike it is given others."""
         if value is self._sharing.scratch:
             return self._scratch
         assert not isinstance(value, ir.AllocaInstr), "a slot outside a shared loop would be that of all threads"
-        if isinstance(value, ir.GEPInstr) and (self._e.lengths is None or self._is_scratch(value)):
+        if isinstance(value, ir.GEPInstr) and (self._is_scratch(value) or (
+                self._e.lengths is None and value.parent.parent is self._around)):
             base, *indices = map(self._inner, value.operands)
             return self._entry.front.gep(base, indices, source_etype=value.source_etype)
         return super()._brought(value)
