@@ -73,3 +73,31 @@ def test_one_function_copies_all() -> None:
     session.invoke(0, given((2, 5, 7)))
     (listing,) = backend.listings
     assert defined(listing).count("copy_runs") == 1
+
+
+@pytest.mark.parametrize("width", [31, 32, 33])
+def test_parts_of_known_lengths_are_copied_by_one_function(width: int) -> None:
+    """Rows of 128 bytes and more are."""
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph("main")
+    parts = [main.input(f"x{k}", DType.FLOAT32, (2, 5, width + k)) for k in range(8)]
+    main.output(main.apply(Concatenation(2), *parts), main.apply(Concatenation(1), *parts[:1] * 3))
+    session, backend = session_of(builder.build())
+    random = np.random.default_rng(0)
+    values = [random.normal(size=(2, 5, width + k)).astype(np.float32) for k in range(8)]
+    joined, repeated = session.invoke(0, values)
+    np.testing.assert_array_equal(joined, np.concatenate(values, 2), strict=True)
+    np.testing.assert_array_equal(repeated, np.concatenate(values[:1] * 3, 1), strict=True)
+    (listing,) = backend.listings
+    assert listing.module.count('call void @"copy_runs"') == 8 - (width < 32) + 3
+
+
+@pytest.mark.parametrize("sizes", [(0, 64), (1, 64), (3, 0), (2, 1, 64), (1, 3, 64)])
+def test_parts_of_known_lengths_of_few_rows_or_none(sizes: tuple[int, ...]) -> None:
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", DType.FLOAT32, sizes)
+    main.output(*(main.apply(Concatenation(axis), x, x) for axis in range(len(sizes))))
+    value = np.random.default_rng(0).normal(size=sizes).astype(np.float32)
+    for axis, found in enumerate(circlet.Session(builder.build(), "native").invoke(0, [value])):
+        np.testing.assert_array_equal(found, np.concatenate([value, value], axis), strict=True)
