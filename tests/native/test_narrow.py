@@ -28,6 +28,7 @@ from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.quantize import Dequantize
+from circlet.runtime.passes.analyses import specialize
 from tests.native.compiled import call_of
 from tests.native.test_targets import HOST, Words, plain
 
@@ -107,6 +108,26 @@ def test_dequantised_constants(kind: str, dtype: DType, axis: int | None, seed: 
         np.testing.assert_array_equal(found, expected)
     else:
         np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-5 * float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("rows", [3, -1])
+@pytest.mark.parametrize("axis", [None, 0])
+@pytest.mark.parametrize("dtype", KINDS)
+def test_constants_that_are_dequantised_in_each_run(dtype: DType, axis: int | None, rows: int,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    """As large ones are whose elements share bytes, by the host."""
+    monkeypatch.setattr(specialize, "_worth_keeping", lambda *_: False)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, stored = main.input("x", DType.FLOAT32, (rows, 7)), main.tensor(constant(dtype, (5, 7), axis, 0))
+    (w,) = main.op(Dequantize(), stored, outputs=[Tensor("real", DType.FLOAT32, (5, 7))])
+    y = Tensor("y", DType.FLOAT32, (max(rows, 1), 5), shape_signature=(rows, 5))
+    main.output(w, *main.op(FullyConnected(), x, w, None, outputs=[y]))
+    built, value = b.build(), np.random.default_rng(1).standard_normal((3, 7)).astype(np.float32)
+    (expected, product), (found, other) = (
+        circlet.Session(built, each).invoke(0, [value]) for each in ("cpu", "native"))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(other, product, rtol=2e-6, atol=2e-5 * float(np.abs(product).max()))
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

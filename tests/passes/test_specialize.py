@@ -13,10 +13,11 @@ from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.length import Scope, computed_number
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType, fits
+from circlet.runtime.ir.types import DType, Quantization, fits
 from circlet.runtime.ops.controlflow import CallSubgraph
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Where
+from circlet.runtime.ops.quantize import Dequantize
 from circlet.runtime.ops.random import RandomUniform
 from circlet.runtime.ops.shape import Fill, Reshape, ShapeOf
 from circlet.runtime.ops.unary import Neg
@@ -79,6 +80,19 @@ def test_large_results_are_not_kept() -> None:
 
     assert known(FOLDED_BYTES // 4)
     assert not known(FOLDED_BYTES // 4 + 1)
+
+
+def test_large_constants_are_dequantised_ahead() -> None:
+    """Four bytes are kept for each element, of which two may share one."""
+    rows = FOLDED_BYTES // 256
+
+    def write(s: SubgraphBuilder, _: Sequence[Value]) -> list[Value]:
+        stored = Tensor("w", DType.INT4, (rows, 128), data=np.zeros(rows * 64, np.uint8),
+                        quantization=Quantization((0.5,), (1,)))
+        return s.op(Dequantize(), s.tensor(stored), outputs=[Tensor("real", DType.FLOAT32, (rows, 128))])
+
+    spec = specialized(write)
+    np.testing.assert_array_equal(spec.known[spec.subgraph.outputs[0]], np.full((rows, 128), -0.5, np.float32))
 
 
 def test_random_numbers_are_not_known() -> None:

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import NATIVE_TYPES
 from circlet.backends.native.emit.value import Value, in_memory, in_register
-from circlet.backends.native.lower.open_host import call_host, lower_open_host_call
+from circlet.backends.native.lower.open_host import call_host, lower_open_host_call, seen_shape
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import External, HostCall, Staging
 from circlet.backends.native.program import Unlowerable
@@ -41,10 +41,11 @@ def lower_host_call(o: OperatorLowering, reason: str) -> Sequence[Value]:
 def _input(o: OperatorLowering, value: Value) -> External | Staging:
     """Where the host finds an operand: an array that it knows, or a staging buffer, to which the operand is written."""
     memory = value.memory if value.known is None else o.function.external(value.known)
-    external = o.function.behind(memory, value.shape, value.dtype)
+    shape = seen_shape(value)
+    external = o.function.behind(memory, shape, value.dtype)
     if external is not None:
         return external
-    staging = _staging(o, value.shape, value.dtype)
+    staging = _staging(o, shape, value.dtype)
     o.function.write(value, o.function.at(staging.offset, value.nbytes))
     return staging
 

@@ -46,7 +46,7 @@ def lower_open_host_call(o: OperatorLowering) -> Sequence[Value]:
     words: list[ir.Value] = []
     for each in o.inputs:
         if each is not None:
-            words += _told(o, function.pointer(each), each.shape)
+            words += _told(o, function.pointer(each), seen_shape(each))
     first = len(words)
     for result in results:
         words += _told(o, result.memory, result.most)
@@ -54,7 +54,7 @@ def lower_open_host_call(o: OperatorLowering) -> Sequence[Value]:
     for position, word in enumerate(words):
         e.store(word, request, DType.INT64, position)
     place = function.behind(request, (len(words),), DType.INT64)
-    inputs = tuple(None if each is None else Told(len(each.shape), each.dtype) for each in o.inputs)
+    inputs = tuple(None if each is None else Told(len(seen_shape(each)), each.dtype) for each in o.inputs)
     outputs = tuple(Told(len(each.shape), each.dtype, any(map(is_late, each.shape)), _growing(o, each))
                     for each in results)
     call_host(o, HostCall(o.spec.index, o.number, inputs, outputs, function.times.host(),
@@ -63,6 +63,12 @@ def lower_open_host_call(o: OperatorLowering) -> Sequence[Value]:
         _take_lengths(o, result, request, first + 1)
         first += 1 + len(result.shape)
     return [_value(o, result, home) for result, home in zip(results, o.homes, strict=True)]
+
+
+def seen_shape(value: Value) -> Shape:
+    """The shape that a kernel is given an operand with: of a constant whose elements share bytes, that of the bytes."""
+    known = value.known
+    return value.shape if known is None or value.dtype.is_computable else known.shape
 
 
 def _reserved(o: OperatorLowering, position: int) -> _Result:

@@ -41,8 +41,7 @@ from circlet.runtime.records import dataclass
 
 MEMO_SIZE = 256
 FOLDED_BYTES = 1 << 20
-"""A constant result larger than this is kept only if it is no larger than what it was computed from."""
-
+"""A larger constant result is kept only if it has at most four bytes for each element that it was computed from."""
 MOST_FLOATS = 16
 """In a tensor of floats that lengths become in between; a choice."""
 
@@ -495,4 +494,6 @@ def _worth_keeping(subgraph: Subgraph, operator: Operator, shapes: tuple[Shape, 
                    inputs: list[Array | None]) -> bool:
     size = sum(prod(shape) * subgraph.tensors[index].dtype.numpy.itemsize
                for index, shape in zip(operator.outputs, shapes, strict=True))
-    return size <= max(FOLDED_BYTES, 4 * sum(each.nbytes for each in inputs if each is not None))
+    given = sum(max(each.nbytes, prod(subgraph.tensors[index].shape))
+                for index, each in zip(operator.inputs, inputs, strict=True) if each is not None)
+    return size <= max(FOLDED_BYTES, 4 * given)
