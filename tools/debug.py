@@ -39,8 +39,8 @@ from circlet.tools.usage import Choice, Option
 from circlet.tools.values import read_inputs, tensors_of, zero_inputs
 
 INPUTS, STOPS = "Inputs", "Stops"
-PASSES = ("lower_loops",)
-"""What a model cannot run without; all others would take operators out that are to be looked at."""
+PASSES = ("lower_loops", "unpack_filters")
+"""What a model cannot run without; others would take operators out that are to be looked at."""
 READY = "(circlet) "
 
 

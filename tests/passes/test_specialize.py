@@ -89,7 +89,7 @@ def test_large_constants_are_dequantised_ahead() -> None:
     def write(s: SubgraphBuilder, _: Sequence[Value]) -> list[Value]:
         stored = Tensor("w", DType.INT4, (rows, 128), data=np.zeros(rows * 64, np.uint8),
                         quantization=Quantization((0.5,), (1,)))
-        return s.op(Dequantize(), s.tensor(stored), outputs=[Tensor("real", DType.FLOAT32, (rows, 128))])
+        return [*s.op(Dequantize(), s.tensor(stored), outputs=[Tensor("real", DType.FLOAT32, (rows, 128))])]
 
     spec = specialized(write)
     np.testing.assert_array_equal(spec.known[spec.subgraph.outputs[0]], np.full((rows, 128), -0.5, np.float32))

@@ -18,6 +18,8 @@ import circlet
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization
+from circlet.runtime.ops.matmul import EmbeddingLookup
+from circlet.runtime.ops.unary import Neg
 from circlet.tools.comparing.inputs import extremes
 from circlet.tools.comparing.statistics import Statistics, Tolerance, statistics
 from tests.needs import NATIVE, ONNX, OPENVINO
@@ -116,6 +118,20 @@ def test_native_code_is_compared_operator_by_operator(program: Program, against:
     assert {(each["subgraph"], each["tensor"]) for each in found["tensors"]} == computed
     text = program.text("compare", COLLATZ, "-i", "n=6", "--against", against)
     assert text.endswith("all equal\n")
+
+
+@NATIVE
+def test_tables_of_few_bits_are_looked_up(program: Program, tmp_path: Path) -> None:
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph("main")
+    table = main.tensor(Tensor("table", DType.INT4, (3, 4), data=np.arange(6, dtype=np.uint8),
+                               quantization=Quantization((0.5, 0.25, 2.0), (0, 0, 0), 0)))
+    rows = main.op(EmbeddingLookup(), main.input("ids", DType.INT32, (2,)), table,
+                   outputs=[Tensor("rows", DType.FLOAT32, (2, 4))])
+    main.output(main.apply(Neg(), *rows))
+    circlet.save(builder.build(), tmp_path / "table.tflite")
+    found = program.json("compare", tmp_path / "table.tflite", "-i", "ids=[2, 0]")
+    assert (found["differs"], len(found["tensors"]), len(found["skipped"])) == (False, 1, 1)
 
 
 @LITERT
