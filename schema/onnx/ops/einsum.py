@@ -8,7 +8,7 @@ from string import ascii_letters
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ops import comparison, matmul
+from circlet.runtime.ops import comparison, matmul, shape
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
@@ -87,10 +87,12 @@ def _pair(graph: Graph, a: Term, b: Term, later: set[str]) -> Term:
     inner = [each for each in both if each not in later]
     rows, columns = ([each for each in one if each not in other] for one, other in ((a[1], b[1]), (b[1], a[1])))
     names = "".join([*batch, *rows, *columns])
-    if a[0].dtype not in PRODUCTS or not all(_fits(graph, a, b, each) for each in both):
+    if a[0].dtype not in PRODUCTS or not inner or not (rows or columns):
         order = [*batch, *rows, *columns, *inner]
         x = c.multiply(graph, _spread(graph, a, order), _spread(graph, b, order))
         return (total(graph, x, list(range(len(names), len(order))), keep=False) if inner else x), names
+    loose = [each for each in both if not _fits(a, b, each)]
+    a, b = _repeated(graph, a, b, loose), _repeated(graph, b, a, loose)
     left, right = (_matrices(graph, term, batch, free, inner) for term, free in ((a, rows), (b, columns)))
     found = graph.apply(matmul.BatchMatMul(adj_y=True), left, right)
     sizes = [*_sizes(graph, a, batch), *_sizes(graph, a, rows), *_sizes(graph, b, columns)]
@@ -98,10 +100,20 @@ def _pair(graph: Graph, a: Term, b: Term, later: set[str]) -> Term:
     return c.reshape_to(graph, found, target), names
 
 
-def _fits(graph: Graph, a: Term, b: Term, letter: str) -> bool:
+def _fits(a: Term, b: Term, letter: str) -> bool:
     """Whether an axis is known to have one size in both terms, so that neither is repeated along it."""
     sizes = {(x.shape or ())[names.index(letter)] for x, names in (a, b)}
     return len(sizes) == 1 and -1 not in sizes
+
+
+def _repeated(graph: Graph, term: Term, other: Term, letters: Sequence[str]) -> Term:
+    """A term repeated along axes of size 1 that another one has longer; letters say which may be."""
+    if not letters:
+        return term
+    x, names = term
+    sizes = [graph.apply(shape.BroadcastArgs(), each, *_sizes(graph, other, letter)) if letter in letters else each
+             for letter, each in zip(names, _sizes(graph, term, names), strict=True)]
+    return c.broadcast_to(graph, x, c.concatenate(graph, sizes)), names
 
 
 def _spread(graph: Graph, term: Term, order: Sequence[str]) -> Value:
