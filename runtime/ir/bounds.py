@@ -121,9 +121,9 @@ def bounds(terms: Terms, depth: int = DEPTH) -> tuple[int, int]:
         if found:
             least, most = _without_quotient(terms, *max(found, key=lambda each: len(repr(each[1]))), depth - 1)
             low, high = max(low, least), min(high, most)
-    larger = next(((factor, atoms, top) for factor, atoms in terms if (top := _larger(atoms)) is not None), None)
-    if low < high and len(terms) <= MOST_TERMS and larger is not None:
-        least, most = _without_maximum(terms, *larger, depth - 1)
+    larger = [(factor, atoms, top) for factor, atoms in terms if (top := _larger(atoms)) is not None]
+    if low < high and len(terms) <= MOST_TERMS and larger:
+        least, most = _without_maximum(terms, *max(larger, key=lambda each: len(repr(each[2]))), depth - 1)
         low, high = max(low, least), min(high, most)
     return low, high
 

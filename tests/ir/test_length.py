@@ -24,6 +24,7 @@ from circlet.runtime.ir.length import (
     is_late,
     is_length,
     larger,
+    lowest,
     may_be_less,
     may_differ,
     smaller,
@@ -245,6 +246,14 @@ def test_what_is_left_where_others_are_counted_is_not_negative() -> None:
     assert larger(count + few, 2 * n) == 2 * n
     assert larger(3 * n - 2 * few - count, few - 3) != 3 * n - 2 * few - count, "two counts of which each may be all"
     assert is_length(larger(count, few))
+
+
+def test_what_is_clipped_on_both_sides_is_not_negative() -> None:
+    """The larger one of a difference and 0 is in the larger one of it and 3, too."""
+    scope = Scope([7])
+    difference = scope.computed(scope.symbol(0)) - scope.computed(scope.symbol(0))
+    assert lowest(smaller(larger(difference, 0), 3)) == 0
+    assert lowest(smaller(larger(difference, 1), 3)) == 1
 
 
 def test_quotients_of_the_larger_one_are_those_of_both() -> None:

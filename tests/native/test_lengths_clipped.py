@@ -13,6 +13,7 @@ import circlet
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ops.elementwise import Add, FloorMod, Maximum, Minimum, Sub
 from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
+from circlet.runtime.ops.pad import Tile
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.shape import Fill, Range, Reshape
@@ -53,6 +54,27 @@ def test_one_function_serves_negative_numbers(clip: Clip, folder: object, compil
         given = [floats(rows, 6), np.array(k, np.int32)]
         check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], None)
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("first", [Maximum, Minimum])
+def test_one_function_serves_numbers_that_are_clipped_on_both_sides(first: type[Maximum | Minimum], folder: object,
+                                                                    compiled: list[str]) -> None:
+    """As `k.clamp(0, 4)` in either order, times as many rows."""
+    def write(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+        ends = [(Maximum(), 0), (Minimum(), 4)]
+        for op, end in ends if first is Maximum else ends[::-1]:
+            k = g(op, k, g.number(end), dtype=INTS)
+        return [g(Tanh(), g(Tile(), x, g(Pack(2), k, g.number(1), dtype=INTS)))]
+
+    native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
+    for rows, k in ((8, 3), (5, 1), (30, 9), (7, 2), (1, 4)):
+        given = [floats(rows, 6), np.array(k, np.int32)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-6)
+    assert {*native.backend_of(0)} <= {"native", "none"}
+    assert len(compiled) == 1
+    for rows, k in ((8, 0), (5, -7), (4, 3)):
+        given = [floats(rows, 6), np.array(k, np.int32)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-6)
 
 
 @pytest.mark.parametrize("divisor", ["number", "length"])
