@@ -16,6 +16,7 @@ from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.pad import Tile
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceMax, Sum
+from circlet.runtime.ops.resize import ResizeBilinear
 from circlet.runtime.ops.shape import Fill, Range, Reshape
 from circlet.runtime.ops.unary import Relu, Tanh
 from tests.native.test_lengths import Graph, floats
@@ -56,25 +57,46 @@ def test_one_function_serves_negative_numbers(clip: Clip, folder: object, compil
     assert len(compiled) == 1
 
 
+@pytest.mark.parametrize("least", [0, 2])
 @pytest.mark.parametrize("first", [Maximum, Minimum])
-def test_one_function_serves_numbers_that_are_clipped_on_both_sides(first: type[Maximum | Minimum], folder: object,
-                                                                    compiled: list[str]) -> None:
+def test_one_function_serves_numbers_that_are_clipped_on_both_sides(first: type[Maximum | Minimum], least: int,
+                                                                    folder: object, compiled: list[str]) -> None:
     """As `k.clamp(0, 4)` in either order, times as many rows."""
     def write(g: Graph, x: Value, k: Value) -> Sequence[Value]:
-        ends = [(Maximum(), 0), (Minimum(), 4)]
+        ends = [(Maximum(), least), (Minimum(), 4)]
         for op, end in ends if first is Maximum else ends[::-1]:
             k = g(op, k, g.number(end), dtype=INTS)
         return [g(Tanh(), g(Tile(), x, g(Pack(2), k, g.number(1), dtype=INTS)))]
 
     native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
-    for rows, k in ((8, 3), (5, 1), (30, 9), (7, 2), (1, 4)):
+    for rows, k in ((8, 3), (5, 1), (30, 9), (7, 2), (1, 4), (12, -2), (3, -40), (4, 3)):
         given = [floats(rows, 6), np.array(k, np.int32)]
         check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-6)
     assert {*native.backend_of(0)} <= {"native", "none"}
     assert len(compiled) == 1
-    for rows, k in ((8, 0), (5, -7), (4, 3)):
+    for rows, k in ((6, 2**31 - 1), (2, -(2**31)), (7, 2)):
         given = [floats(rows, 6), np.array(k, np.int32)]
         check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-6)
+
+
+def test_clipped_numbers_are_sizes_that_must_not_be_zero(folder: object, compiled: list[str]) -> None:
+    """An image of `k.clamp(0, 4)` rows, which is an error where there are none."""
+    def write(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+        rows = g(Minimum(), g(Maximum(), k, g.number(0), dtype=INTS), g.number(4), dtype=INTS)
+        image = g(Reshape(), x, g.ints(1, -1, 6, 1))
+        return [g(Tanh(), g(ResizeBilinear(), image, g(Pack(2), rows, g.number(3), dtype=INTS)))]
+
+    native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
+    for rows, k in ((8, 3), (5, 1), (30, 9), (7, 2), (1, 4)):
+        given = [floats(rows, 6), np.array(k, np.int32)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5)
+    assert {*native.backend_of(0)} <= {"native", "none"}
+    assert len(compiled) == 1
+    for k in (0, -3):
+        with pytest.raises(circlet.CircletError, match="RESIZE_BILINEAR"):
+            native.invoke(0, [floats(8, 6), np.array(k, np.int32)])
+    given = [floats(9, 6), np.array(2, np.int32)]
+    check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5)
 
 
 @pytest.mark.parametrize("divisor", ["number", "length"])

@@ -18,7 +18,6 @@ from circlet.runtime.ir.length import (
     CAPACITY,
     Scope,
     computed_number,
-    is_length,
     is_open,
     lowest,
     made,
@@ -37,12 +36,12 @@ from circlet.runtime.records import dataclass, replace
 
 Result = TypeVar("Result")
 _CLIPPING = {"MAXIMUM": 2, "REDUCE_MAX": 1}
-"""Operators that have zero for what is negative, where zero is one of their numbers, and how many inputs have these, as
-axes are others."""
+"""Operators that have another number for what is negative, where one of their numbers is not, such as 0, and how many
+inputs have these, as axes are others."""
 _WRAPPING = "FLOOR_MOD"
 """The operator that gives no negative numbers, whatever it is given, where what it divides by is positive."""
-_MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "PACK", "RESHAPE", "SQUEEZE"})
-"""Operators that have the numbers of their inputs."""
+_MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "MINIMUM", "PACK", "RESHAPE", "SQUEEZE"})
+"""Operators that have numbers of their inputs."""
 _KEEPING = frozenset({"ALIAS", "CAST", "EXPAND_DIMS", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "SQUEEZE"})
 """Operators that have no other numbers than the first of their inputs, or these rounded towards zero."""
 _BEGINNING = frozenset({"SLICE", "STRIDED_SLICE"})
@@ -129,6 +128,11 @@ class Teller:
         self._known = known
         self._cancelled: set[int] = set()
         """Tensors that may have any numbers, as these have no part in what follows."""
+        self._is_clipped = True
+        """Whether numbers of which none below another one counts may be negative; not where an operator would refuse
+        the size that these have then."""
+        self._has_signed = False
+        """Whether some were told that may be negative."""
         self.told = told
 
     @cached_property
@@ -164,6 +168,17 @@ class Teller:
             operator: the operator.
             operands: its inputs, given values by tensor.
         """
+        self._has_signed = False
+        found = self._shapes_of(operator, operands)
+        if found is None and self._has_signed:
+            self._is_clipped = False
+            found = self._shapes_of(operator, operands)
+            self._is_clipped = True
+        return found
+
+    def _shapes_of(self, operator: Operator, operands: Callable[[Mapping[int, Array]], Operands]) -> (
+            tuple[Shape, ...] | None):
+        """The same, with numbers that are clipped taken as `_is_clipped` says."""
         before = self.told
         has_least = any(op.least_size for op, _, _ in _members(operator))
         for is_counted_from in (True, False) if has_least and not self._scope.premises.told else (True,):
@@ -371,7 +386,8 @@ class Teller:
 
     def _number(self, least: int, is_signed: bool) -> int:
         """A number that the run tells."""
-        if is_signed:
+        self._has_signed = self._has_signed or is_signed
+        if is_signed and self._is_clipped:
             return self._scope.told_number(0) - self._scope.told_number(0)
         return self._scope.told_number(least)
 
@@ -419,16 +435,18 @@ class Teller:
 
         def holds(tensor: int, op: Op, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> bool:
             if op.name in _CLIPPING:
-                return any(map(self._has_zero, inputs[:_CLIPPING[op.name]]))
+                return any(map(self._has_no_less, inputs[:_CLIPPING[op.name]]))
             if op.name == _WRAPPING:
                 return tensor not in inputs[1:] and self._is_positive(inputs[1])
             return op.name in _MOVING and all(map(may, outputs))
 
         return may(tensor)
 
-    def _has_zero(self, tensor: int) -> bool:
+    def _has_no_less(self, tensor: int) -> bool:
+        """Whether a tensor has a number that is 0 or more, and the same in each run."""
         with suppress(Unknown):
-            return any(number == 0 for number in self._numbers(tensor, {}).flat if not is_length(number))
+            return any(isinstance(number, (int, float, np.number)) and number >= 0
+                       for number in self._numbers(tensor, {}).flat)
         return False
 
     def _is_positive(self, tensor: int) -> bool:
