@@ -30,7 +30,7 @@ def limited(position: int, dim: int, low: int, high: int) -> int:
 def is_empty(first: int, last: int, stride: int) -> bool:
     """Whether nothing lies between two positions; of those that only a run tells, whether nothing ever does."""
     if stride < 0:
-        return first <= last
+        first, last = last, first
     if certain(first, "<=", last):
         return False
     return bool(certain(first, ">=", last)) if is_late(last - first) else first >= last
@@ -39,7 +39,7 @@ def is_empty(first: int, last: int, stride: int) -> bool:
 def steps(first: int, last: int, stride: int) -> int:
     """The length of `range(first, last, stride)` where it is not empty, and of one that only a run tells."""
     found = -((first - last) // stride)
-    return larger(found, 0) if stride > 0 and is_late(found) else found
+    return larger(found, 0) if is_late(found) else found
 
 
 def is_promised(position: Length | int, dim: Length | int) -> bool:

@@ -56,3 +56,23 @@ def test_constants_that_loops_carry(backend: str, folder: Path, compiled: list[s
         np.testing.assert_array_equal(session.invoke(0, [x])[0], x[:, :, ::2])
     assert len(compiled) <= 1
     assert set(session.backend_of(0)) <= {backend, "none", "controlflow"}
+
+
+BACKWARDS = """g (float[n, 3] x, float[n] by) => (float[k, 3] y) {
+    none = Constant<value = float {0}>() first = Constant<value = int64[1] {0}>()
+    last = Constant<value = int64[1] {-1}>() all = Constant<value = int64[1] {-9223372036854775807}>()
+    step = Constant<value = int64[1] {-STEP}>() mask = Greater(by, none) rows = Compress<axis = 0>(x, mask)
+    turned = Slice(rows, last, all, first, step) y = Tanh(turned) }"""
+
+
+@pytest.mark.parametrize("backend", ["native", "cpu"])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_chosen_rows_are_read_backwards(step: int, backend: str, folder: Path, compiled: list[str]) -> None:
+    """As `x[mask].flip(0)`, of none and of one, too."""
+    session = circlet.Session(load(BACKWARDS.replace("STEP", str(step)), 17), backend)
+    for signs in ([1, -1, 1, 1, -1], [-1, 1, 1], [1] * 30, [-1, -1], [-1, 1], [1, 1, -1, -1, 1, 1, 1], [1]):
+        x, by = floats(len(signs), 3), np.array(signs, np.float32)
+        (found,) = session.invoke(0, [x, by])
+        np.testing.assert_allclose(found, np.tanh(x[by > 0][::-step]), rtol=1e-6)
+    assert len(compiled) <= 1
+    assert set(session.backend_of(0)) <= {backend, "none"}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.types import MOST_DIMENSIONS, DType
+from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType
 from circlet.runtime.ops import elements as elements_
 from circlet.runtime.ops import elementwise, layout, shape
 from circlet.schema.importer import compose as c
@@ -77,8 +77,7 @@ def _sliced(node: Node, axes: Sequence[int], starts: Value, ends: Value, steps: 
     full = sum(1 << axis for axis in range(length) if axis not in taken)
     if steps is None:
         steps = node.constant(np.ones(len(axes), np.int64))
-    stride = steps.data
-    if stride is None or (stride < 0).any():
+    if _may_begin_before(starts.data, steps.data):
         starts = _from_inside(node, axes, starts)
     bounds = [_spread(node, each, taken, length, spare) for each, spare in ((starts, 0), (ends, 0), (steps, 1))]
     return node.apply(sliced(full, full), node[0], *bounds)
@@ -107,6 +106,12 @@ def scattered(node: Node, axes: Value, values: Value, rank: int, spare: int) -> 
     rows = node.apply(shape.ExpandDims(), axes, node.constant(np.array(1, np.int32)))
     empty = node.constant(np.full(rank, spare, np.int64))
     return node.apply(elements_.ScatterSlices(), empty, rows, c.cast(node.graph, values, DType.INT64))
+
+
+def _may_begin_before(starts: Array | None, steps: Array | None) -> bool:
+    """Whether a slice backwards may begin before the first element; one that begins at the last one does not, as there
+    is nothing to take where there is none."""
+    return steps is None or bool((steps < 0).any() if starts is None else ((starts < -1) & (steps < 0)).any())
 
 
 def _from_inside(node: Node, axes: Sequence[int], starts: Value) -> Value:
