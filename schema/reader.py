@@ -66,8 +66,8 @@ class _Reader:
         signatures = read_each(root.tables("signature_defs"), "signature",
                                lambda each: self._signature(each, subgraphs), _string("signature_key"))
         metadata = dict(read_each(root.tables("metadata"), "metadata", self._metadata, _string("name")))
-        return Model(_with_named(subgraphs, signatures), signatures, root.string("description"), metadata, version,
-                     format.name)
+        return Model(_with_own_inputs(_with_named(subgraphs, signatures)), signatures, root.string("description"),
+                     metadata, version, format.name)
 
     def _code(self, table: Table) -> _Code:
         format = self._format
@@ -202,10 +202,39 @@ def _with_named(subgraphs: tuple[Subgraph, ...], signatures: Sequence[Signature]
         named.setdefault(each.subgraph, {}).update(dict.fromkeys(others))
     if not any(named.values()):
         return subgraphs
-    operators = [operator for each in subgraphs for operator in each.operators]
-    invoked = {callee for operator in operators for callee in operator.op.callees()}
+    invoked = _invoked(subgraphs)
     return tuple(each if index in invoked else _with_outputs(each, named.get(index, {}))
                  for index, each in enumerate(subgraphs))
+
+
+def _with_own_inputs(subgraphs: tuple[Subgraph, ...]) -> tuple[Subgraph, ...]:
+    """Subgraphs, of which those that operators invoke have a tensor for each input. TensorFlow's converter gives a
+    branch one tensor for two inputs, where a program hands over a value twice: the last one is what it holds."""
+    if not any(_repeats(each) for each in subgraphs):
+        return subgraphs
+    invoked = _invoked(subgraphs)
+    return tuple(_with_unread(each) if index in invoked and _repeats(each) else each
+                 for index, each in enumerate(subgraphs))
+
+
+def _repeats(subgraph: Subgraph) -> bool:
+    return len(set(subgraph.inputs)) < len(subgraph.inputs)
+
+
+def _with_unread(subgraph: Subgraph) -> Subgraph:
+    """A subgraph, with tensors that nothing reads for inputs which a later one is put in the place of."""
+    tensors, inputs = list(subgraph.tensors), list(subgraph.inputs)
+    for position, tensor in enumerate(subgraph.inputs):
+        if tensor in subgraph.inputs[position + 1:]:
+            inputs[position] = len(tensors)
+            tensors.append(tensors[tensor])
+    return replace(subgraph, tensors=tuple(tensors), inputs=tuple(inputs))
+
+
+def _invoked(subgraphs: Sequence[Subgraph]) -> frozenset[int]:
+    """The subgraphs that operators invoke."""
+    operators = [operator for each in subgraphs for operator in each.operators]
+    return frozenset(callee for operator in operators for callee in operator.op.callees())
 
 
 def _with_outputs(subgraph: Subgraph, tensors: Iterable[int]) -> Subgraph:

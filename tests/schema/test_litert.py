@@ -11,9 +11,10 @@ import pytest
 
 import circlet
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.builder import ModelBuilder, declared
 from circlet.runtime.ir.model import Model, Signature
-from circlet.runtime.ir.types import Array
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.controlflow import If
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.unary import Neg, Relu
 from circlet.runtime.records import replace
@@ -141,3 +142,30 @@ def test_signatures_name_what_an_operator_gives(tensor: int) -> None:
     made = replace(builder.build(), signatures=(Signature("key", 0, {"x": x.index}, {"y": tensor}),))
     with pytest.raises(ModelError, match=f"output 'y': expected an output of subgraph 0 .*, found tensor {tensor}"):
         circlet.Session(dump_model(made, "tflite"))
+
+
+def test_inputs_of_a_branch_may_be_one_tensor() -> None:
+    builder = ModelBuilder()
+    main, then, other = (builder.subgraph(name) for name in ("main", "then", "else"))
+    for graph, op in ((then, Neg()), (other, Relu())):
+        x = graph.input("x", np.float32, (-1,))
+        graph.input("again", np.float32, (-1,))
+        graph.output(graph.apply(op, x))
+    flag, x, y = main.input("flag", np.bool_), main.input("x", np.float32, (-1,)), main.input("y", np.float32, (-1,))
+    main.output(*main.op(If(then.index, other.index), flag, x, y, outputs=[declared("", DType.FLOAT32, (-1,))]))
+    made = builder.build()
+    content = dump_model(replace(made, subgraphs=(made.subgraphs[0], *(
+        replace(each, inputs=(0, 0)) for each in made.subgraphs[1:]))), "tflite")
+    session = circlet.Session(content)
+    for flag_given, length in ((True, 4), (False, 3), (True, 1)):
+        given = [np.array(flag_given), np.arange(length, dtype=np.float32), np.arange(-1, length - 1, dtype=np.float32)]
+        runner = make(content)
+        for detail, array in zip(runner.get_input_details(), given, strict=True):
+            runner.resize_tensor_input(detail["index"], array.shape)
+        runner.allocate_tensors()
+        for detail, array in zip(runner.get_input_details(), given, strict=True):
+            runner.set_tensor(detail["index"], array)
+        runner.invoke()
+        np.testing.assert_array_equal(session.invoke(0, given)[0],
+                                      runner.get_tensor(runner.get_output_details()[0]["index"]))
+    assert_same(circlet.load(dump_model(circlet.load(content), "tflite")), circlet.load(content))
