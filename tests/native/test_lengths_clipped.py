@@ -99,6 +99,36 @@ def test_clipped_numbers_are_sizes_that_must_not_be_zero(folder: object, compile
     check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5)
 
 
+def between(g: Graph, k: Value) -> Value:
+    """0 to 6, as `tf.clip_by_value` is written."""
+    return maximum(g, g(Minimum(), k, g.number(6), dtype=INTS))
+
+
+def beyond(g: Graph, k: Value) -> Value:
+    """How much k is more than 2."""
+    return maximum(g, g(Sub(), k, g.number(2), dtype=INTS))
+
+
+def short_of(g: Graph, k: Value) -> Value:
+    """How much is left of k to 9, and 1 more."""
+    return maximum(g, g(Add(), g(Sub(), g.number(9), k, dtype=INTS), g.number(1), dtype=INTS))
+
+
+@pytest.mark.parametrize("clip", [between, beyond, short_of])
+@pytest.mark.parametrize("first", [3, 0, -4])
+def test_one_function_serves_what_is_clipped_to_sizes(clip: Clip, first: int, folder: object,
+                                                             compiled: list[str]) -> None:
+    def write(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+        added = g(Fill(), g(Pack(2), clip(g, k), g.number(6), dtype=INTS), g.number(0.5))
+        return [g(Tanh(), g(Concatenation(0), x, added))]
+
+    native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
+    for rows, k in ((8, first), (5, 3), (3, -2), (7, 1), (12, 0), (4, 30), (9, -60), (1, 15)):
+        given = [floats(rows, 6), np.array(k, np.int32)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-6)
+    assert len(compiled) == 1
+
+
 @pytest.mark.parametrize("divisor", ["number", "length"])
 def test_remainders_of_negative_numbers_are_sizes(divisor: str, folder: object, compiled: list[str]) -> None:
     def write(g: Graph, x: Value, k: Value) -> Sequence[Value]:

@@ -40,8 +40,10 @@ _CLIPPING = {"MAXIMUM": 2, "REDUCE_MAX": 1}
 inputs have these, as axes are others."""
 _WRAPPING = "FLOOR_MOD"
 """The operator that gives no negative numbers, whatever it is given, where what it divides by is positive."""
-_MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "MINIMUM", "PACK", "RESHAPE", "SQUEEZE"})
-"""Operators that have numbers of their inputs."""
+_MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "PACK", "RESHAPE", "SQUEEZE"})
+"""Operators that have the numbers of their inputs."""
+_RISING = frozenset({"ADD", "MINIMUM", "REDUCE_MIN", "SUB"})
+"""Operators whose numbers may be negative where those of their inputs may."""
 _KEEPING = frozenset({"ALIAS", "CAST", "EXPAND_DIMS", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "SQUEEZE"})
 """Operators that have no other numbers than the first of their inputs, or these rounded towards zero."""
 _BEGINNING = frozenset({"SLICE", "STRIDED_SLICE"})
@@ -428,7 +430,7 @@ class Teller:
 
     def _may_be_negative(self, tensor: int, operator: Operator, is_signed: bool) -> bool:
         """Whether numbers that an operator reads may be negative: it has zero for those that are, or the remainder by
-        a positive number, or moves them alone, and what it gives may be."""
+        a positive number, or moves them or adds to them alone, and what it gives may be."""
         def may(tensor: int) -> bool:
             found = [member for member in _members(operator) if tensor in member[1]]
             return all(holds(tensor, *member) for member in found) if found else is_signed
@@ -438,7 +440,7 @@ class Teller:
                 return any(map(self._has_no_less, inputs[:_CLIPPING[op.name]]))
             if op.name == _WRAPPING:
                 return tensor not in inputs[1:] and self._is_positive(inputs[1])
-            return op.name in _MOVING and all(map(may, outputs))
+            return op.name in _MOVING | _RISING and all(map(may, outputs))
 
         return may(tensor)
 
