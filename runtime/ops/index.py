@@ -215,7 +215,7 @@ class UpdateRow(Op):
     inputs: ClassVar[Count] = exactly(3)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        if not args[0].rank or args[1].shape != (1, *args[0].shape[1:]):
+        if not args[0].rank or agreed_shape(args[1].shape, (1, *args[0].shape[1:])) is None:
             raise ShapeError(f"row: expected shape {(1, *args[0].shape[1:])}, found {args[1].shape}")
         expect_one(args[2], "index")
         return (args[0].shape,)
