@@ -11,14 +11,14 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import Value
-from circlet.runtime.ops.elementwise import Add, FloorMod, Maximum, Minimum, Sub
+from circlet.runtime.ops.elementwise import Add, FloorMod, Maximum, Minimum, Mul, Sub
 from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.pad import Tile
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.resize import ResizeBilinear
 from circlet.runtime.ops.shape import Fill, Range, Reshape
-from circlet.runtime.ops.unary import Relu, Tanh
+from circlet.runtime.ops.unary import Neg, Relu, Tanh
 from tests.native.test_lengths import Graph, floats
 from tests.native.test_lengths_hosted import INTS, Write, model
 from tests.ops.cases import check
@@ -114,7 +114,22 @@ def short_of(g: Graph, k: Value) -> Value:
     return maximum(g, g(Add(), g(Sub(), g.number(9), k, dtype=INTS), g.number(1), dtype=INTS))
 
 
-@pytest.mark.parametrize("clip", [between, beyond, short_of])
+def doubled(g: Graph, k: Value) -> Value:
+    return maximum(g, g(Mul(), k, g.number(2), dtype=INTS))
+
+
+def negated(g: Graph, k: Value) -> Value:
+    """How much k is less than 0, and 1 more."""
+    return maximum(g, g(Add(), g(Neg(), k, dtype=INTS), g.number(1), dtype=INTS))
+
+
+def clipped_below(g: Graph, k: Value) -> Value:
+    """What is clipped by less than 0 first."""
+    least = g(Maximum(), k, g.number(-3), dtype=INTS)
+    return maximum(g, g(Add(), least, g.number(2), dtype=INTS))
+
+
+@pytest.mark.parametrize("clip", [between, beyond, short_of, doubled, negated, clipped_below])
 @pytest.mark.parametrize("first", [3, 0, -4])
 def test_one_function_serves_what_is_clipped_to_sizes(clip: Clip, first: int, folder: object,
                                                              compiled: list[str]) -> None:

@@ -42,7 +42,7 @@ _WRAPPING = "FLOOR_MOD"
 """The operator that gives no negative numbers, whatever it is given, where what it divides by is positive."""
 _MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "PACK", "RESHAPE", "SQUEEZE"})
 """Operators that have the numbers of their inputs."""
-_RISING = frozenset({"ADD", "MINIMUM", "REDUCE_MIN", "SUB"})
+_RISING = frozenset({"ADD", "MINIMUM", "MUL", "NEG", "REDUCE_MIN", "SUB"})
 """Operators whose numbers may be negative where those of their inputs may."""
 _KEEPING = frozenset({"ALIAS", "CAST", "EXPAND_DIMS", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "SQUEEZE"})
 """Operators that have no other numbers than the first of their inputs, or these rounded towards zero."""
@@ -430,17 +430,17 @@ class Teller:
 
     def _may_be_negative(self, tensor: int, operator: Operator, is_signed: bool) -> bool:
         """Whether numbers that an operator reads may be negative: it has zero for those that are, or the remainder by
-        a positive number, or moves them or adds to them alone, and what it gives may be."""
+        a positive number, or moves, adds to or multiplies them alone, and what it gives may be."""
         def may(tensor: int) -> bool:
             found = [member for member in _members(operator) if tensor in member[1]]
             return all(holds(tensor, *member) for member in found) if found else is_signed
 
         def holds(tensor: int, op: Op, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> bool:
-            if op.name in _CLIPPING:
-                return any(map(self._has_no_less, inputs[:_CLIPPING[op.name]]))
+            if op.name in _CLIPPING and any(map(self._has_no_less, inputs[:_CLIPPING[op.name]])):
+                return True
             if op.name == _WRAPPING:
                 return tensor not in inputs[1:] and self._is_positive(inputs[1])
-            return op.name in _MOVING | _RISING and all(map(may, outputs))
+            return op.name in _MOVING | _RISING | _CLIPPING.keys() and all(map(may, outputs))
 
         return may(tensor)
 
