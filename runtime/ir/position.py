@@ -30,7 +30,7 @@ def limited(position: int, dim: int, low: int, high: int) -> int:
 def is_empty(first: int, last: int, stride: int) -> bool:
     """Whether nothing lies between two positions; of those that only a run tells, whether nothing ever does."""
     if stride < 0:
-        first, last = last, first
+        return bool(certain(first, "<=", last)) if is_late(last - first) else first <= last
     if certain(first, "<=", last):
         return False
     return bool(certain(first, ">=", last)) if is_late(last - first) else first >= last
