@@ -28,6 +28,7 @@ from circlet.runtime.ops import elementwise, layout, normalize, pool, reduce, un
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.resize import ResizeBilinear
+from circlet.runtime.ops.shape import Reshape
 from tests.exec import graphs as g
 from tests.native.against_cpu import Formula, applied, values
 from tests.native.quantized_models import Array, Network, stored
@@ -155,6 +156,31 @@ def test_results_do_not_depend_on_the_number_of_threads(make: Callable[[], Made]
         for _ in range(3):
             assert [each.tobytes() for each in session.invoke(0, given)] == wanted
     assert len(taken) == 6 * TEAMS
+
+
+def attention(s: SubgraphBuilder, x: Value) -> Sequence[Value]:
+    """Layers of attention among 200 places, of which one product gives queries, keys and values."""
+    products = []
+    for k in range(2):
+        made = s.apply(FullyConnected(), x, s.constant(values((576, 192), np.float32, k) / 8), None)
+        products.append(made)
+        parts = s.apply(layout.Transpose(), s.apply(Reshape(), made, s.constant([200, 3, 3, 64])),
+                        s.constant([1, 2, 0, 3]))
+        query, key, value = (s.apply(Reshape(), s.apply(
+            layout.Slice(), parts, s.constant([each, 0, 0, 0]), s.constant([1, 3, 200, 64])), s.constant([3, 200, 64]))
+            for each in range(3))
+        query = s.apply(elementwise.Mul(), query, s.constant(np.float32(0.5)))
+        share = s.apply(normalize.Softmax(), s.apply(BatchMatMul(adj_y=True), query, key))
+        heads = s.apply(layout.Transpose(), s.apply(BatchMatMul(), share, value), s.constant([1, 0, 2]))
+        x = g.add(s, x, s.apply(Reshape(), heads, s.constant([200, 192])))
+    return [x, *products]
+
+
+def test_layers_that_are_large_enough_to_be_shared_out() -> None:
+    """Each reads what it is given, though one function does for all."""
+    model, given = real(attention, (200, 192))
+    found, expected = (circlet.Session(model, each).invoke(0, given)[0] for each in ("native", "cpu"))
+    np.testing.assert_allclose(found, expected, 1e-4, 1e-4)
 
 
 def network(s: SubgraphBuilder, x: Value) -> Sequence[Value]:
