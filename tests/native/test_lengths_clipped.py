@@ -4,7 +4,7 @@ function where they are clipped."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.resize import ResizeBilinear
 from circlet.runtime.ops.shape import Fill, Range, Reshape
 from circlet.runtime.ops.unary import Neg, Relu, Tanh
+from circlet.runtime.passes.analyses.told import Teller
 from tests.native.test_lengths import Graph, floats
 from tests.native.test_lengths_hosted import INTS, Write, model
 from tests.ops.cases import check
@@ -77,6 +78,26 @@ def test_one_function_serves_numbers_that_are_clipped_on_both_sides(first: type[
     for rows, k in ((6, 2**31 - 1), (2, -(2**31)), (7, 2)):
         given = [floats(rows, 6), np.array(k, np.int32)]
         check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-6)
+
+
+def test_what_is_made_of_a_number_twice_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as it is: 2 ** 14 ways lead from the number to the size."""
+    def write(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+        for op in [Add()] * 13 + [Sub()]:
+            k = g(op, g(Neg(), k, dtype=INTS), k, dtype=INTS)
+        return [g(Tanh(), g(Tile(), x, g(Pack(2), maximum(g, k), g.number(1), dtype=INTS)))]
+
+    calls, real = [], Teller._shape
+
+    def shape(self: Teller, tensor: int, *rest: Any) -> Any:
+        calls.append(tensor)
+        return real(self, tensor, *rest)
+
+    monkeypatch.setattr(Teller, "_shape", shape)
+    native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
+    given = [floats(3, 6), np.array(-2, np.int32)]
+    check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-6)
+    assert 0 < len(calls) < 1 << 14
 
 
 def test_clipped_numbers_are_sizes_that_must_not_be_zero(folder: object, compiled: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import chain
 from math import prod
 from operator import attrgetter
@@ -40,9 +40,8 @@ _CLIPPING = {"MAXIMUM": 2, "REDUCE_MAX": 1}
 inputs have these, as axes are others."""
 _WRAPPING = "FLOOR_MOD"
 """The operator that gives no negative numbers, whatever it is given, where what it divides by is positive."""
-_MOVING = frozenset({"ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "PACK", "RESHAPE", "SQUEEZE"})
-"""Operators that have the numbers of their inputs."""
-_RISING = frozenset({"ADD", "MINIMUM", "MUL", "NEG", "REDUCE_MIN", "SUB"})
+_PASSING = frozenset({*_CLIPPING, "ADD", "ALIAS", "CAST", "CONCATENATION", "EXPAND_DIMS", "MINIMUM", "MUL", "NEG",
+                      "PACK", "REDUCE_MIN", "RESHAPE", "SQUEEZE", "SUB"})
 """Operators whose numbers may be negative where those of their inputs may."""
 _KEEPING = frozenset({"ALIAS", "CAST", "EXPAND_DIMS", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "SQUEEZE"})
 """Operators that have no other numbers than the first of their inputs, or these rounded towards zero."""
@@ -148,12 +147,25 @@ class Teller:
         return {tensor: Operator(op, inputs, outputs) for each in self._subgraph.operators
                 for op, inputs, outputs in each.op.joined() for tensor in outputs}
 
-    def _shape(self, tensor: int, depth: int) -> Shape | None:
-        """The shape of a tensor, that of one between operators that were put into another among them."""
+    def _shape(self, tensor: int, depth: int, asked: dict[int, Shape | None] | None = None) -> Shape | None:
+        """The shape of a tensor, that of one between operators that were put into another among them.
+
+        Args:
+            tensor: the tensor.
+            depth: how far it is followed already.
+            asked: what was found of others meanwhile, each of which several may be made of.
+        """
+        asked = {} if asked is None else asked
+        if tensor not in asked:
+            asked[tensor] = self._shape_inside(tensor, depth, asked)
+        return asked[tensor]
+
+    def _shape_inside(self, tensor: int, depth: int, asked: dict[int, Shape | None]) -> Shape | None:
+        """The same, of a tensor that was not asked for."""
         found, operator = self._shapes[tensor], self._inside.get(tensor)
         if found is not None or operator is None or depth >= MOST_FOLLOWED:
             return found
-        given = {each: self._shape(each, depth + 1) for each in operator.inputs if each != ABSENT}
+        given = {each: self._shape(each, depth + 1, asked) for each in operator.inputs if each != ABSENT}
         operands = [None if each == ABSENT or (shape := given[each]) is None else Operand(
             self._subgraph.tensors[each].dtype, shape, self._known.get(each)) for each in operator.inputs]
         with suppress(Unknown, *FAULTS):
@@ -431,6 +443,7 @@ class Teller:
     def _may_be_negative(self, tensor: int, operator: Operator, is_signed: bool) -> bool:
         """Whether numbers that an operator reads may be negative: it has zero for those that are, or the remainder by
         a positive number, or moves, adds to or multiplies them alone, and what it gives may be."""
+        @cache
         def may(tensor: int) -> bool:
             found = [member for member in _members(operator) if tensor in member[1]]
             return all(holds(tensor, *member) for member in found) if found else is_signed
@@ -440,7 +453,7 @@ class Teller:
                 return True
             if op.name == _WRAPPING:
                 return tensor not in inputs[1:] and self._is_positive(inputs[1])
-            return op.name in _MOVING | _RISING | _CLIPPING.keys() and all(map(may, outputs))
+            return op.name in _PASSING and all(map(may, outputs))
 
         return may(tensor)
 
