@@ -138,6 +138,8 @@ else:
 
     def _arguments(found, names, args, kwargs):
         """The values of fields; None where some are missing or there are others, which `__init__` knows to tell."""
+        if not kwargs and len(args) == len(names):
+            return zip(names, args, strict=True)
         left = [each for each in names[len(args):] if each not in kwargs]
         values = dict.fromkeys(names)
         values.update(zip(names, args, strict=False))

@@ -7,6 +7,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from struct import Struct
@@ -263,6 +264,10 @@ def _function(name: str, result: Any, *arguments: Any) -> Any:
 def _memory() -> _Memory:
     """That of this process."""
     return _Memory()
+
+
+with suppress(AttributeError):  # of a system without such functions, whose files are read
+    _memory()  # the import takes the 40 us of making it, rather than the first load
 
 
 class _Pages:
