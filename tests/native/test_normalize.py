@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.backends.native.load import llvm
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add, Mul
@@ -24,6 +25,7 @@ from circlet.runtime.ops.normalize import (
 from tests.native.against_cpu import agree, applied, seeds, shapes, values
 from tests.native.native_cases import native_test
 from tests.native.quantized_models import Array, Network, stored
+from tests.native.test_targets import lowered
 from tests.ops.cases import q
 from tests.ops.test_normalize import CIRCLE, L2, LOG_SOFTMAX, LRN, SOFTMAX
 
@@ -49,6 +51,27 @@ def test_computed_rows(op: Op, shape: list[int], seed: int) -> None:
         return [g.apply(Mul(), g.apply(op, given), g.constant(2.0))]
 
     agree(formula, values(shape, np.float32, seed), values(shape, np.float32, seed + 1))
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.75, 1.0, 0.6, -1.0])
+@pytest.mark.parametrize(("bias", "alpha"), [(1.0, 0.1), (2.0, 0.0), (0.0, 1.0), (1.0, -0.3)])
+@pytest.mark.parametrize("special", [False, True])
+def test_powers_of_windows(beta: float, bias: float, alpha: float, special: bool) -> None:
+    """By roots or not; zeros, sums below zero and infinities among them."""
+    for shape in ((2, 3, 8), (1, 5, 40), (4, 1)):
+        agree(applied(LocalResponseNormalization(2, bias, alpha, beta)), values(shape, np.float32, 5, special))
+
+
+@pytest.mark.parametrize(("beta", "alpha", "has_doubles"), [
+    (0.5, 0.1, False), (0.75, 0.1, False), (1.0, 0.1, False), (0.6, 0.1, True), (0.5, -0.1, True)])
+def test_powers_by_roots_need_no_doubles(beta: float, alpha: float, has_doubles: bool,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (2, 40))
+    main.output(main.apply(LocalResponseNormalization(2, 1.0, alpha, beta), x))
+    (listing,) = lowered(b.build(), llvm.host(), monkeypatch)
+    assert ("double" in listing.module) is has_doubles
 
 
 @pytest.mark.parametrize("channels", [1, 3, 16, 40])

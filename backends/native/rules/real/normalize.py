@@ -248,7 +248,7 @@ def local_response_normalization(node: Node[LocalResponseNormalization], e: Emit
     op, b, row = node.op, e.builder, Row(node, e)
     radius = max(op.radius, 0) if is_length(depth) else min(max(op.radius, 0), depth)
     squares = reserve(node, depth + 2 * radius, FLOAT)
-    bias, alpha, power = (e.constant(np.float32(each), FLOAT) for each in (op.bias, op.alpha, -op.beta))
+    bias, alpha = (e.constant(np.float32(each), FLOAT) for each in (op.bias, op.alpha))
     with parallel_nest(e, tuple(outer), 32 * node.input(0).nbytes) as index:
         for start in (0, depth + radius):
             with e.loop(radius) as k:
@@ -260,8 +260,19 @@ def local_response_normalization(node: Node[LocalResponseNormalization], e: Emit
             total = e.load(squares, FLOAT, k)
             for offset in range(1, 2 * radius + 1):
                 total = b.fadd(total, e.load(squares, FLOAT, b.add(k, e.number(offset))), flags=REORDERED)
-            factor = math.power(e, b.fadd(b.fmul(total, alpha), bias), power)
+            factor = _reciprocal(e, op, b.fadd(b.fmul(total, alpha), bias))
             sinks[0](e, [*index, k], b.fmul(row.again([*index, k]), factor))
+
+
+def _reciprocal(e: Emitter, op: LocalResponseNormalization, value: ir.Value) -> ir.Value:
+    """1 / value ** beta; by roots, to 2 ULP, for the powers that networks have, if no value is negative."""
+    b, one = e.builder, e.constant(1, FLOAT)
+    if op.beta not in (0.5, 0.75, 1.0) or not (op.alpha >= 0 and op.bias > 0):
+        return math.power(e, value, e.constant(np.float32(-op.beta), FLOAT))
+    if op.beta == 1.0:
+        return b.fdiv(one, value)
+    root = e.intrinsic("sqrt", value)
+    return b.fdiv(one, root if op.beta == 0.5 else b.fmul(root, e.intrinsic("sqrt", root)))
 
 
 def _scale(e: Emitter, parameter: Value, channel: ir.Value) -> ir.Value:
