@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,16 @@ def test_the_type_of_the_bias(op: Op, bias: DType, is_native: bool) -> None:
     (found,), (wanted,) = (circlet.Session(made, each).invoke(0, [inputs(image, (1, 1))])
                            for each in ("native", "cpu"))
     check(found, wanted, None)
+
+
+def test_how_far_sums_reach_is_found_in_little_memory() -> None:
+    """Of a million weights, which are a byte each."""
+    made = model(ROWS, (-1, 1 << 15), (32, 1 << 15), None)
+    circlet.Session(made, "native").backend_of(0)
+    tracemalloc.start()
+    try:
+        circlet.Session(made, "native").backend_of(0)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 8 << 20

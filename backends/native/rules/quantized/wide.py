@@ -143,9 +143,10 @@ def _reach(data: int, bias: int, channels: int, call: Call) -> int:
 
 def _total(channels: int, call: Call) -> int:
     """What the magnitudes of weights that may meet in a sum add up to at most."""
-    found = np.abs(weights_of(call.input(1)).astype(np.int64))
+    found = np.abs(weights_of(call.input(1)))
     others = tuple(axis for axis in range(found.ndim) if axis != channels)
-    return max((int(each.sum(axis=others).max(initial=0)) for each in _together(call.op, found)), default=0)
+    totals = (each.sum(axis=others, dtype=np.int64) for each in _together(call.op, found))
+    return max((int(each.max(initial=0)) for each in totals), default=0)
 
 
 def _together(op: Op, weights: Array) -> Iterator[Array]:
