@@ -98,6 +98,23 @@ def test_as_numpy(made: list[Call], write: Callable[[SubgraphBuilder, Value], Va
     assert write is each_channel or len(np.unique(expected)) > 60
 
 
+@pytest.mark.parametrize("length", [4, -1])
+def test_groups_alike_have_tables_of_their_own(made: list[Call], length: int) -> None:
+    """Layers that differ in how their bytes are quantised alone share code, of which the table is another for each."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (length, 64))
+    layers = [stored(main, main.apply(Tanh(), real(main, stored(main, x, 0.5, zero, DType.INT8), 0.01 * k, zero)),
+                     0.004 * k, -zero, DType.INT8) for k, zero in enumerate((3, 0, -4, 3, 9), start=1)]
+    main.output(*layers)
+    model = b.build()
+    given = np.arange(-128, 128, dtype=np.float32).reshape(4, 64) / 2
+    expected, found = (circlet.Session(model, backend).invoke(0, [given]) for backend in ("cpu", "native"))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)
+    assert len(made) == 2, "the first has its numbers in the code"
+
+
 @pytest.mark.parametrize("function", [Elu, Tanh, Relu])
 def test_functions_of_floats_between_bytes(made: list[Call], function: Callable[[], Op]) -> None:
     """As TensorFlow's converter writes what it has no kernel of bytes for, behind a layer."""

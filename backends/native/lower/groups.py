@@ -16,7 +16,7 @@ from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.value import Value, computed, in_memory, shared
 from circlet.backends.native.lower.fused import Fused, place_of
 from circlet.backends.native.lower.fused_kernel import FusedKernel
-from circlet.backends.native.lower.operators import OperatorLowering, operands, shapes_of, unknown
+from circlet.backends.native.lower.operators import KnownCall, OperatorLowering, operands, shapes_of, unknown
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.quantized.table import BYTES, look_up
@@ -61,11 +61,12 @@ class GroupLowering:
     def _looked_up(self) -> Value | None:
         """The result where all members together replace bytes by others."""
         outer = self._outer
-        call, given = outer.call(), _looked_up_by(self._op, outer.call(), outer.inputs)
+        call = outer.known_call()
+        given = _looked_up_by(self._op, call, outer.inputs)
         if given is None or given.shape != outer.shapes[0]:
             return None
         finish, sink = outer.target()
-        look_up(outer.function, given, Made(call, lambda call: _table(call, outer.inputs)), sink)
+        look_up(outer.function, given, Made(call, _table), sink)
         return finish()
 
     def _anchored(self, anchor: int) -> Value:
@@ -193,12 +194,15 @@ def _looked_up_by(op: Fused, call: Call, inputs: Sequence[Value | None]) -> Valu
     return varying[0]
 
 
-def _table(call: Call, inputs: Sequence[Value | None]) -> Array:
+def _table(call: Call) -> Array:
     """What a group makes of all bytes."""
     assert isinstance(call.op, Fused), "it is a group"
-    (dtype,) = (each.dtype for each in inputs if each is not None and each.known is None)
+    assert isinstance(call, KnownCall), "another group like it has constants of its own"
+    (dtype,) = (each.dtype for each, known in zip(call.inputs, call.known, strict=True)
+                if each is not None and known is None)
     x = stored_values(dtype).astype(dtype.numpy)
-    given = [None if each is None else x if each.known is None else each.known.reshape(1) for each in inputs]
+    given = [None if each is None else x if known is None else known.reshape(1)
+             for each, known in zip(call.inputs, call.known, strict=True)]
     y = np.empty(x.shape, call.outputs[0].dtype.numpy)
     FusedKernel(call, call.op, CpuBackend()).bind(given, [y], Run(Variables()))()
     return y

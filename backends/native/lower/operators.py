@@ -22,7 +22,7 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.controlflow import PreTestedLoop
 from circlet.runtime.ops.reduce import Arg, Reduction
 from circlet.runtime.passes.analyses.specialize import Specialization
@@ -59,6 +59,14 @@ class Subgraphs(Protocol):
     def transfer(self, value: Value, home: ir.Value) -> None:
         """Brings a tensor across the border of a subgraph; that is a copy where it lies in memory already."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class KnownCall(Call):
+    """An operator and its constants, for what is made of these."""
+
+    known: tuple[Array | None, ...] = ()
+    """By input; None where it is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +148,12 @@ class OperatorLowering:
     def call(self) -> Call:
         """The operator and its tensors."""
         return Call.of(self.spec.subgraph, self.operator, self.place)
+
+    def known_call(self) -> KnownCall:
+        """The same with the constants among its inputs."""
+        call = self.call()
+        return KnownCall(call.op, call.inputs, call.outputs, call.version, call.custom_options, call.place,
+                         call.intermediates, tuple(None if each is None else each.known for each in self.inputs))
 
     def with_told(self) -> OperatorLowering:
         """The same with parameters of its rule that only the run tells as the lengths that it computes."""

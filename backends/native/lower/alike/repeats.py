@@ -322,7 +322,7 @@ def _of_call(o: OperatorLowering, call: Call, make: Callable[[Call], Array]) -> 
 def _calls(o: OperatorLowering) -> Sequence[Call]:
     """The operator, and those of a group, each as its rule is given it."""
     op = o.operator.op
-    return (o.call(), *(op.calls_at(o.place) if isinstance(op, Fused) else ()))
+    return (o.known_call(), *(op.calls_at(o.place) if isinstance(op, Fused) else ()))
 
 
 def _made_of_call(o: OperatorLowering, position: int, make: Callable[[Call], Array]) -> ir.Value:
