@@ -96,6 +96,17 @@ def _convolved(channels: int) -> Rule:
     return find
 
 
+def _transposed(channels: int) -> Rule:
+    """As many images as are given, with the channels that an axis of the filter says."""
+    def find(op: Op, inputs: Sequence[Given]) -> Shape | None:
+        filter, images = map(_shape, inputs[1:3])
+        if images is None:
+            return None
+        return (images[0], *(-1,) * (len(images) - 2), -1 if filter is None else filter[channels])
+
+    return find
+
+
 def _concatenated(op: Op, inputs: Sequence[Given]) -> Shape | None:
     """What any input has, but along the axis the sum."""
     assert isinstance(op, layout.Joining)
@@ -121,6 +132,16 @@ def _sliced(op: Op, inputs: Sequence[Given]) -> Shape | None:
         return None
     return tuple(1 if axis is None else shape[axis] if entry is None else -1
                  for axis, entry in plan if axis is None or entry is None or not op.shrink_axis_mask >> entry & 1)
+
+
+def _squeezed(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """The axes that are not taken away are as they are."""
+    assert isinstance(op, shape.Squeeze)
+    given = _shape(inputs[0])
+    if given is None or not op.squeeze_dims or not all(-len(given) <= axis < len(given) for axis in op.squeeze_dims):
+        return None
+    removed = {axis % len(given) for axis in op.squeeze_dims}
+    return tuple(size for axis, size in enumerate(given) if axis not in removed)
 
 
 def _found(op: Op, inputs: Sequence[Given]) -> Shape | None:
@@ -159,6 +180,7 @@ RANKS: dict[type[Op], Rule] = {
     shape.Range: lambda op, inputs: (-1,),
     shape.ShapeOf: lambda op, inputs: (-1,),
     shape.OneHot: _same(0, 1),
+    shape.Squeeze: _squeezed,
     index.Where: _found,
     index.ScatterNd: _named(2),
     elements.ScatterElements: _input,
@@ -177,8 +199,8 @@ RANKS: dict[type[Op], Rule] = {
     pad.Tile: _same(0),
     conv.Conv2D: _convolved(0),
     conv.DepthwiseConv2D: _convolved(3),
-    conv.TransposeConv: _same(2),
-    conv.Conv3DTranspose: _same(2),
+    conv.TransposeConv: _transposed(0),
+    conv.Conv3DTranspose: _transposed(3),
     resample.Resample: _resized,
     resize.ResizeBilinear: _resized,
     resize.ResizeNearestNeighbor: _resized,

@@ -63,6 +63,15 @@ def vector(*values: int) -> Outline:
     (layout.StridedSlice(ellipsis_mask=1), [outline(7, -1, 4), *[Outline(DType.INT32, (2,))] * 3], (7, -1, -1)),
     (layout.StridedSlice(), [outline(-1, 5), *[Outline(DType.INT32, (-1,))] * 3], (-1, -1)),
     (spatial.SpaceToDepth(35), [outline(1, 70, -1, 2)], (1, 2, -1, 2450)),
+    (conv.TransposeConv(Padding.VALID, 1, 1),
+     [Outline(DType.INT32, (4,)), outline(32, 1, 3, 16), outline(2, 1, -1, 16)], (2, -1, -1, 32)),
+    (conv.TransposeConv(Padding.VALID, 1, 1),
+     [Outline(DType.INT32, (4,)), outline(rank=False), outline(-1, 1, -1, 16)], (-1, -1, -1, -1)),
+    (conv.Conv3DTranspose(Padding.VALID, 1, 1, 1),
+     [Outline(DType.INT32, (5,)), outline(1, 2, 3, 8, 16), outline(-1, 1, 1, -1, 16)], (-1, -1, -1, -1, 8)),
+    (shape.Squeeze((1, -2)), [outline(-1, -1, 5, -1, 32)], (-1, 5, 32)),
+    (shape.Squeeze((3,)), [outline(-1, -1)], None),
+    (shape.Squeeze(), [outline(-1, 4)], None),
 ])
 def test_results(op: Op, given: list[Outline], expected: Shape | None) -> None:
     assert result_shapes(op, given, 1, open_shape)[0] == expected

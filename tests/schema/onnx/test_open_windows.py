@@ -66,6 +66,23 @@ def test_open_volumes(name: str, backend: str) -> None:
         check(opened.invoke(0, [x])[0], fixed.invoke(0, [x])[0], 1e-6)
 
 
+@NATIVE
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_groups_behind_a_transposed_convolution(groups: int) -> None:
+    """Its number of channels is known, though a run tells the shape of what it gives."""
+    filter, other = (", ".join(f"{each % 5}.5" for each in range(size)) for size in (24, 32 // groups))
+    text = f"""g (float[n, 3, w] x) => (float[n, 4, v] y) {{
+        k = Constant<value = float[3, 4, 2] {{{filter}}}>()
+        f = Constant<value = float[4, {4 // groups}, 2] {{{other}}}>()
+        t = ConvTranspose<strides = [2]>(x, k) r = Relu(t)
+        y = Conv<group = {groups}, dilations = [2], pads = [1, 1]>(r, f) }}"""
+    found, wanted = (circlet.Session(load(text), backend) for backend in ("native", "cpu"))
+    for batch, width in ((1, 2), (3, 9), (2, 40), (1, 1), (2, 9)):
+        x = np.sin(np.arange(batch * 3 * width, dtype=np.float32)).reshape(batch, 3, width)
+        check(found.invoke(0, [x])[0], wanted.invoke(0, [x])[0], 1e-6)
+    assert "cpu" not in found.backend_of(0)
+
+
 PLACES = {
     "plain": "kernel_shape = [2, 2], strides = [2, 2]",
     "padded": "kernel_shape = [3, 2], strides = [2, 1], pads = [1, 1, 1, 0]",
