@@ -39,6 +39,11 @@ def _data(given: Given) -> Array | None:
     return None if given is None else given.data
 
 
+def _axis(shape: Shape | None, axis: int) -> int:
+    """The length of an axis; -1 where it is not known, or there is none."""
+    return -1 if shape is None or axis >= len(shape) else shape[axis]
+
+
 def _named(position: int) -> Rule:
     """The shape is the value of an input."""
     def find(op: Op, inputs: Sequence[Given]) -> Shape | None:
@@ -91,7 +96,7 @@ def _convolved(channels: int) -> Rule:
     """As many images as there are, with the channels that an axis of the filter says."""
     def find(op: Op, inputs: Sequence[Given]) -> Shape | None:
         images, filter = map(_shape, inputs[:2])
-        return (-1 if images is None else images[0], -1, -1, -1 if filter is None else filter[channels])
+        return (_axis(images, 0), -1, -1, _axis(filter, channels))
 
     return find
 
@@ -102,7 +107,7 @@ def _transposed(channels: int) -> Rule:
         filter, images = map(_shape, inputs[1:3])
         if images is None:
             return None
-        return (images[0], *(-1,) * (len(images) - 2), -1 if filter is None else filter[channels])
+        return (_axis(images, 0), *(-1,) * (len(images) - 2), _axis(filter, channels))
 
     return find
 
