@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -120,6 +121,76 @@ def test_an_interpreter_of_a_model_with_a_plan_reads_nothing(
     unused = {*NEVER, *MAKES_CODE, *READS}.difference(["circlet.interpreter"]) & {*found}
     assert not unused
     assert len(own(found)) <= 85, f"{len(own(found))} modules: {' '.join(own(found))}"
+
+
+LOADERS = ("import sys, circlet\n"
+           "for name, each in [*sys.modules.items()]:\n"
+           "  if name.startswith('circlet.'): print(f'{name}:{type(each.__spec__.loader).__name__}')\n"
+           "for each in sys.meta_path: print(getattr(each, '__name__', type(each).__name__))")
+"""Says what loaded each module, and what finds others."""
+
+
+def entry_of_modules(folder: Path) -> Path:
+    """The one entry of bytecode in a folder."""
+    entry, = folder.glob("*.modules")
+    return entry
+
+
+@NATIVE
+def test_modules_are_imported_from_one_file(tmp_path: Path) -> None:
+    first = modules(LOADERS, tmp_path)
+    loaders = dict(each.split(":") for each in first if each.startswith("circlet.") and ":" in each)
+    assert loaders["circlet.session"] == loaders["circlet.runtime.ir.terms"] == "_Loader"
+    assert not any("_Modules" in each for each in first), "the finder is gone"
+    entry = entry_of_modules(tmp_path)
+    content, written = entry.read_bytes(), entry.stat().st_ino
+    assert first == modules(LOADERS, tmp_path)
+    assert entry_of_modules(tmp_path).stat().st_ino == written, "nothing has changed"
+    middle = len(content) // 2
+    entry.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1:])
+    assert first == modules(LOADERS, tmp_path)
+    assert entry_of_modules(tmp_path).read_bytes() == content, "damage is mended"
+
+
+@NATIVE
+def test_a_module_that_changed_is_imported_as_it_is(tmp_path: Path) -> None:
+    copy, folder = tmp_path / "copy", tmp_path / "functions"
+    for each in ("circlet", "runtime", "backends", "schema"):
+        shutil.copytree(ROOT / each, copy / each, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    name = "circlet.runtime.exec.values.exact"
+    file = copy / f"{name.replace('.', '/')}.py"
+    program = (f"import sys\nsys.path.insert(0, {str(copy)!r})\nimport {name} as found\n"
+               "print(found.__file__, getattr(found, 'NEW', None))")
+    assert modules(program, folder)[:2] == [str(file), "None"]
+    before, source = file.stat(), file.read_text(encoding="utf-8")
+    for value in ("1", "2"):
+        file.write_text(f"{source}\nNEW = {value}\n", encoding="utf-8")
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        for _ in range(2):
+            assert modules(program, folder)[:2] == [str(file), value]
+    file.unlink()
+    with pytest.raises(subprocess.CalledProcessError):
+        modules(program, folder)
+
+
+@NATIVE
+def test_what_changes_modules_is_asked_before(tmp_path: Path) -> None:
+    program = ("import sys\nasked = []\nclass Hook:\n def find_spec(self, name, *_):\n  asked.append(name)\n"
+               "sys.meta_path.insert(0, Hook())\nimport circlet\nprint('circlet.session' in asked)")
+    for _ in range(2):
+        assert modules(program, tmp_path)[0] == "True"
+
+
+@NATIVE
+@pytest.mark.skipif(os.name != "posix", reason="the system has no such rights")
+def test_an_import_says_nothing_of_a_folder_of_others(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    program = f"import warnings\nwarnings.simplefilter('error')\n{COUNT.split(';')[0]}\n"
+    modules(program, tmp_path)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(subprocess.CalledProcessError) as found:
+        modules(f"{program}circlet.Session('examples/collatz.tflite', 'native').run([27])", tmp_path)
+    assert "can be written to by others" in found.value.stderr
 
 
 RULES = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -132,9 +133,15 @@ def execute(options: WarmOptions) -> Document | None:
     if cache.folder() is None:
         raise InputError(f"nothing is kept: {cache.VARIABLE} is empty")
     found = [_warmed(path, options) for path in options.models]
+    _import()
     if options.json:
         return {"models": [_json(each) for each in found]}
     return None if options.quiet else tuple("\n".join(_text(each)) for each in found)
+
+
+def _import() -> None:
+    """Has a process import circlet as the programs will, which keeps the bytecode that they read."""
+    subprocess.run([sys.executable, "-c", "import circlet"], check=False, capture_output=True)
 
 
 def _warmed(path: str, options: WarmOptions) -> Warmed:

@@ -36,18 +36,22 @@ UNIT = ".o"
 """What the name of an entry ends by that is a part of functions; see `units.py`."""
 SOURCES = ".sources"
 """The same of one that is the digest of what circlet's own files hold; see `fingerprint.py`."""
+MODULES = ".modules"
+"""The same of one that is the bytecode of circlet's modules; see `circlet/ready.py`."""
 _DIGEST = 32
 """Bytes of the digest that checked entries end by; it tells of damage, not of forgery."""
-_KEY = rf"[0-9a-f]{{64}}(\{UNIT}|\{SOURCES})?"
+_KEY = rf"[0-9a-f]{{64}}(\{UNIT}|\{SOURCES}|\{MODULES})?"
 """The pattern of entries' names: a digest in hexadecimal digits."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A function that is kept, an object file that functions are made of, or a digest of circlet's files.
+    """A function that is kept, an object file that functions are made of, a digest of circlet's files, or their
+    bytecode.
 
     Attributes:
-        key: the name of the file, 64 hexadecimal digits; then `UNIT` or `SOURCES`, if it is no function.
+        key: the name of the file, 64 hexadecimal digits; then `UNIT`, `SOURCES` or `MODULES`, if it is no
+            function.
         size: bytes of the file.
         used: when it was read last, or written, within `LATELY`, in seconds since the epoch.
     """
