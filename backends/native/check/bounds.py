@@ -16,6 +16,7 @@ from llvmlite.ir import instructions as ins
 from circlet.backends.native.check.origins import Origins, is_address, replace_operand, size_of
 from circlet.backends.native.check.watched import NUMBERS, OUTSIDE, Watched
 from circlet.backends.native.emit.emitter import I1, I8, I32, I64, POINTER
+from circlet.backends.native.targets.target import MATRIX_BYTES, MatrixAccess
 from circlet.runtime.errors import Place
 from circlet.runtime.records import dataclass
 
@@ -43,6 +44,8 @@ class _Access:
     """The position of that operand."""
     mask: int | None = None
     """The position of a mask, which says how much of it is touched."""
+    distance: int | None = None
+    """The position of the distance of rows, all of which are touched."""
 
 
 class Watch:
@@ -108,6 +111,10 @@ class Watch:
             is_right = b.icmp_unsigned("!=", safe, runtime.spare)
             given = instruction.operands[access.length]
             replace_operand(instruction, access.length, b.select(is_right, given, ir.Constant(I64, 0)))
+        if access.distance is not None:
+            is_right = b.icmp_unsigned("!=", safe, runtime.spare)
+            given = instruction.operands[access.distance]
+            replace_operand(instruction, access.distance, b.select(is_right, given, ir.Constant(I64, MATRIX_BYTES)))
 
 
 def _instructions(function: ir.Function) -> Iterator[ins.Instruction]:
@@ -137,6 +144,8 @@ def _accesses(instruction: ins.Instruction) -> tuple[_Access, ...]:
         return (_Access(1, instruction.align or _natural_alignment(kind), size_of(kind)),)
     if isinstance(instruction, (ins.LoadInstr, ins.LoadAtomicInstr)):
         return (_Access(0, instruction.align or _natural_alignment(instruction.type), size_of(instruction.type)),)
+    if isinstance(instruction, MatrixAccess):
+        return (_Access(instruction.place, distance=instruction.distance),)
     if isinstance(instruction, ins.CallInstr) and isinstance(instruction.callee, ir.Function):
         return _of_call(instruction, instruction.callee.name)
     takes_address = any(isinstance(each.type, ir.PointerType) for each in instruction.operands)
@@ -171,6 +180,8 @@ def _size(b: ir.IRBuilder, instruction: ins.Instruction, access: _Access) -> ir.
     """How many bytes from the address on are touched."""
     if access.length is not None:
         return instruction.operands[access.length]
+    if isinstance(instruction, MatrixAccess):
+        return _extent(b, instruction, access)
     assert access.size is not None
     assert access.size <= _SPARE_BYTES
     if access.mask is None:
@@ -179,6 +190,14 @@ def _size(b: ir.IRBuilder, instruction: ins.Instruction, access: _Access) -> ir.
     above = b.ctlz(b.bitcast(mask, ir.IntType(mask.type.count)), ir.Constant(I1, 0))
     touched = b.sub(ir.Constant(I64, mask.type.count), b.zext(above, I64))
     return b.mul(touched, ir.Constant(I64, access.size // mask.type.count))
+
+
+def _extent(b: ir.IRBuilder, instruction: MatrixAccess, access: _Access) -> ir.Value:
+    """How many bytes rows take that are so far apart."""
+    if access.distance is None:
+        return instruction.width
+    steps = b.sub(instruction.rows, ir.Constant(I64, 1))
+    return b.add(b.mul(steps, instruction.operands[access.distance]), instruction.width)
 
 
 def _variable(module: ir.Module, name: str, kind: ir.Type) -> ir.GlobalVariable:

@@ -13,6 +13,7 @@ The rows are memory at equal distances, or, for images, wherever a table of offs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -44,6 +45,9 @@ class Arithmetic:
         multiply_add: one step for one vector.
         align: of the words of the left factor, in bytes.
         spare: registers that a step takes beside its operands.
+        rows: of the largest tile, if its sums are in registers of their own.
+        body: writes the code of a tile, if it is not that of `TileBody`.
+        around: what is written around many tiles, given how many bytes a run has.
     """
 
     name: str
@@ -52,6 +56,9 @@ class Arithmetic:
     multiply_add: MultiplyAdd
     align: int = WORD
     spare: int = 0
+    rows: int | None = None
+    body: Callable[[Emitter, Tile], None] | None = None
+    around: Callable[[Emitter, int], AbstractContextManager[None]] | None = None
 
     @property
     def is_real(self) -> bool:
@@ -90,6 +97,7 @@ class Tile:
             written, as the first one is. None where there are always as many as the tile has.
         held: columns of the panel that are in memory, if not all; the others are zeros.
         leaves_words: what is read of a panel that is kept otherwise is written as words, for other tiles.
+        is_even: the rows are at equal distances, where that makes a difference.
     """
 
     arithmetic: Arithmetic
@@ -107,13 +115,14 @@ class Tile:
     least: int | None = None
     held: int | None = None
     leaves_words: bool = False
+    is_even: bool = False
 
     @property
     def name(self) -> str:
         """What tells its function from others of the module."""
         holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches,
-                 self.adds and self.rows > 1, self.leaves_words)
-        flags = "".join(letter for letter, each in zip("tcprfaw", holds, strict=True) if each)
+                 self.adds and self.rows > 1, self.leaves_words, self.is_even)
+        flags = "".join(letter for letter, each in zip("tcprfawe", holds, strict=True) if each)
         flags += "" if self.held is None else f"h{self.held}"
         further = (each.name for each in (self.stored, self.finish) if each is not None)
         rows = str(self.rows) if self.least is None else f"{self.least}to{self.rows}"
@@ -215,7 +224,10 @@ def _make(e: Emitter, tile: Tile) -> ir.Function:
     """The function of a tile. Nothing is returned; the results are in memory."""
     function = internal_function(e, tile.name, tile.kinds(e.index), Microkernel)
     inner = Emitter(e.module, function, e.target)
-    _TileBody(inner, tile).emit()
+    if tile.arithmetic.body is None:
+        TileBody(inner, tile).emit()
+    else:
+        tile.arithmetic.body(inner, tile)
     inner.builder.ret_void()
     return function
 
@@ -244,7 +256,7 @@ Sums: TypeAlias = "list[ir.Value]"
 """The vectors of a tile: chain by chain, row by row."""
 
 
-class _TileBody:
+class TileBody:
     """The code of a tile."""
 
     def __init__(self, e: Emitter, tile: Tile) -> None:

@@ -151,6 +151,8 @@ class Plan:
     def chunks(self, units: int) -> Split:
         """The depth, given in units, in parts: what several tiles read of a panel stays in the cache, and no sum is so
         long that much is lost."""
+        if self.arithmetic.around is not None:
+            return Split.whole(units)  # all parts have what is written around tiles in common
         if is_length(self.depth):
             parts = 1 if is_late(self.depth) or self.depth <= DEPTH else -(-self.depth // DEPTH)
             return Split.whole(units) if parts == 1 else Split.of(units, -(-units // parts))

@@ -96,6 +96,7 @@ class _Nest:
         """Of the depth, for each unit that chunks consist of."""
         self._distances = left.rows
         self._chunks = plan.chunks(plan.depth if left.taps is None else left.taps[1])
+        self._is_even = plan.arithmetic.around is not None and left.step is not None and left.grid is None
         self._adds = self._chunks.parts > 1 or (isinstance(result, Direct) and result.adds)
         self._plan = replace(plan, split=plan.split.apart) if self._adds else plan
 
@@ -116,8 +117,13 @@ class _Nest:
     def _emit(self, tiles: Range, panels: Range) -> None:
         """Loops over the panels of a group, within blocks of tiles, over the parts of the depth, and over a block's
         tiles."""
-        e = self._e
+        e, around = self._e, self._plan.arithmetic.around
         self._distances = self._left.rows or self._stored_distances()
+        with nullcontext() if around is None else around(e, self._left.run):
+            self._loop(tiles, panels)
+
+    def _loop(self, tiles: Range, panels: Range) -> None:
+        e = self._e
         for group in self._groups:
             begin, end = (self._within(each, group) for each in panels)
             with self._blocks(*tiles) as (first, count), rolled(e, length(e, begin, end, group.count)) as number:
@@ -296,7 +302,7 @@ class _Nest:
         tile = Tile(plan.arithmetic, plan.split.sizes[0], plan.vectors, plan.lanes, call.taps is not None,
                     limits is not None, is_partial, reads_partial, plan.fetches and not right.is_near,
                     self._adds, result.finish(group.columns) if isinstance(result, Finished) else None, right.stored,
-                    held=held, leaves_words=right.words is not None)
+                    held=held, leaves_words=right.words is not None, is_even=self._is_even)
         rows = self._tile_rows(number)
         self._call(self._shared(tile), call, number, rows)
         if chunk.ends and isinstance(result, (Collected, Filtered)):

@@ -64,7 +64,8 @@ def call_smallest(e: Emitter, tile: Tile, sizes: Sequence[int], call: Call) -> N
 
 def _call_smallest(e: Emitter, tile: Tile, sizes: Sequence[int], call: Call) -> None:
     """As `call_smallest`, where nothing is to be done apart."""
-    general = replace(tile, has_taps=True, is_partial=tile.finish is None, adds=True, leaves_words=False)
+    general = replace(tile, has_taps=True, is_partial=tile.finish is None, adds=True, leaves_words=False,
+                      is_even=False)
     clamped = replace(general, clamps=True)
     if tile.arithmetic.is_real and _name(clamped, sizes) in e.module.globals:
         general = clamped

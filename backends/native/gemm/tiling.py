@@ -138,6 +138,8 @@ _FILLED = 64
 def _most_rows(target: Target, vectors: int, arithmetic: Arithmetic) -> int:
     """The rows of the largest tile of a width, in vectors, that fits into the registers: sums take `tiles.share` of
     them, the panel's vectors, the broadcast word and what the arithmetic needs the others."""
+    if arithmetic.rows is not None:
+        return arithmetic.rows
     most, whole = target.tiles.share
     is_real = arithmetic.is_real
     registers = target.real_registers if is_real else target.vector_registers
@@ -150,6 +152,8 @@ def split_rows(target: Target, rows: int, vectors: int, arithmetic: Arithmetic) 
     """So many rows in tiles of a width, in vectors: of one size, so that one function does, where that takes hardly any
     longer than sizes that differ by one. How small tiles sum up stays as it is."""
     most, wanted = _most_rows(target, vectors, arithmetic), target.tiles.chains
+    if arithmetic.rows is not None:
+        return _split_whole(rows, most)
     found = Split.of(rows, most)
     sizes = range(most, -(-wanted // vectors) - 1, -1)
     if found.is_open:
@@ -157,6 +161,15 @@ def split_rows(target: Target, rows: int, vectors: int, arithmetic: Arithmetic) 
     if not found.larger or found.size * vectors < wanted:
         return found
     return min(found, *(Split.even(rows, each) for each in sizes), key=lambda each: each.cost(vectors, wanted))
+
+
+def _split_whole(rows: int, size: int) -> Split:
+    """Rows in tiles that take as long for fewer."""
+    if not is_length(rows):
+        return Split.even(rows, min(size, rows))
+    if not divisor(rows) % size:
+        return Split.even(rows, size)
+    return replace(Split.even(rows, size), overlaps=bool(certain(rows, ">=", size)), fewer=(size,))
 
 
 def _split_open(target: Target, found: Split, vectors: int, sizes: Sequence[int]) -> Split:

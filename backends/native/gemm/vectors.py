@@ -28,9 +28,9 @@ class Vectors:
                 base = self._e.address(base, I8, each)
         return base
 
-    def load(self, address: ir.Value) -> ir.Value:
-        """The vector at an address that is a multiple of a word."""
-        return self._e.builder.load(address, typ=self.kind, align=WORD)
+    def load(self, address: ir.Value, align: int = WORD) -> ir.Value:
+        """The vector at an address that is a multiple of a word, or of less."""
+        return self._e.builder.load(address, typ=self.kind, align=align)
 
     def store(self, value: ir.Value, address: ir.Value) -> None:
         """Writes a vector to an address that is a multiple of a word."""
@@ -81,12 +81,12 @@ class Vectors:
         """Loads as many lanes as `count` says; the others are zero, and their memory is not touched."""
         return self.load_where(address, self.first(count))
 
-    def load_where(self, address: ir.Value, mask: ir.Value) -> ir.Value:
+    def load_where(self, address: ir.Value, mask: ir.Value, align: int = WORD) -> ir.Value:
         """Loads the lanes for which an i1 is true; the others are zero, and their memory is not touched."""
         name = f"llvm.masked.load.v{self.kind.count}{'f' if isinstance(self.kind.element, ir.FloatType) else 'i'}32.p0"
         kind = ir.FunctionType(self.kind, [POINTER, I32, self._mask, self.kind])
         function = self._e.declare(name, kind)
-        return self._e.builder.call(function, [address, ir.Constant(I32, WORD), mask, self.splat(0)])
+        return self._e.builder.call(function, [address, ir.Constant(I32, align), mask, self.splat(0)])
 
     def load_first(self, address: ir.Value, count: int) -> ir.Value:
         """Loads so many lanes, or all if they are fewer; the others are zero, and their memory is not touched."""

@@ -21,7 +21,7 @@ from circlet.backends.native.load.units import Unit, kept
 from circlet.backends.native.lower.passes import Passes
 from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.catalogue import Processor
-from circlet.backends.native.targets.machine import processors
+from circlet.backends.native.targets.machine import has_matrices, processors
 from circlet.backends.native.targets.target import Goal, Target, kind_of
 from circlet.runtime.exec import fork
 from circlet.runtime.records import dataclass
@@ -57,6 +57,8 @@ def host() -> Target:
     triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     kind = kind_of(triple)
     features = kind.tuned(features, Goal.HERE)
+    if not has_matrices():
+        features = features.replace("+amx-", "-amx-")
     return kind(triple, cpu, features, str(_created(triple, cpu, features).target_data))
 
 

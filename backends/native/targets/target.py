@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 from llvmlite import ir
+from llvmlite.ir import instructions as ins
 
 from circlet.backends.native import targets
 from circlet.runtime.late import imported
@@ -69,6 +70,54 @@ class LookUp(Protocol):
 
     def choose(self, w: Writer, registers: Sequence[ir.Value], at: ir.Value) -> ir.Value:
         """Emits the entries at `at`, a vector of `size` bytes."""
+        ...
+
+
+MATRIX_ROWS, MATRIX_BYTES = 16, 64
+"""Rows of a register of a matrix, and bytes of each."""
+LEFT, RIGHT, LAST_LEFT, LAST_RIGHT = 4, 5, 6, 7
+"""The numbers of registers for factors; those before hold sums."""
+
+
+class MatrixAccess(ins.CallInstr):  # type: ignore[misc]  # llvmlite is untyped
+    """A call that touches rows in memory: its last operands are an address and, if rows are apart, their distance."""
+
+    def __init__(self, block: ir.Block, function: ir.Function, operands: Sequence[ir.Value], rows: ir.Value,
+                 width: ir.Value, is_apart: bool = True) -> None:
+        super().__init__(block, function, operands)
+        self.rows, self.width = rows, width
+        """How many rows are touched, and how many bytes of each, i64."""
+        last = len(self.operands) - 1
+        self.place: int = last - is_apart
+        self.distance: int | None = last if is_apart else None
+        """The positions of the address, and of the distance, among the operands."""
+
+
+class Matrices(Protocol):
+    """Registers of matrices: four of sums, 16 x 16 i32; for what is multiplied and added to these `LEFT`, 16 rows of 64
+    unsigned bytes, and `RIGHT`, of as many signed ones, a row of which is a word of each of 16 columns; and two of
+    less, `LAST_LEFT` and `LAST_RIGHT`, for the words that are left at the end of a depth."""
+
+    def shape(self, w: Writer, words: int) -> None:
+        """Makes registers ready, the last of which have so many words of a depth. That takes as long as some 200
+        products of vectors."""
+        ...
+
+    def load(self, w: Writer, register: int, place: ir.Value, distance: ir.Value,
+             words: ir.Value | None = None) -> None:
+        """Loads rows that are so many bytes apart; `words` is told of `LAST_LEFT` and `LAST_RIGHT`."""
+        ...
+
+    def store(self, w: Writer, register: int, place: ir.Value, distance: ir.Value) -> None:
+        """Stores rows of sums so many bytes apart."""
+        ...
+
+    def multiply(self, w: Writer, total: int, left: int, right: int) -> None:
+        """Adds a product to sums."""
+        ...
+
+    def release(self, w: Writer) -> None:
+        """Lets go of the registers."""
         ...
 
 
@@ -241,6 +290,10 @@ class Target:
 
     def dot_signed(self, lanes: int) -> Dot | None:
         """By four signed bytes."""
+        return None
+
+    def matrices(self) -> Matrices | None:
+        """Whole matrices of bytes at a time."""
         return None
 
     def multiply_each(self) -> MultiplyEach | None:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from llvmlite import ir
 
+from circlet.backends.native.targets.amx import Amx
 from circlet.backends.native.targets.constants import Uniform
 from circlet.backends.native.targets.target import (
     AddPairs,
@@ -18,6 +19,7 @@ from circlet.backends.native.targets.target import (
     Dot,
     Goal,
     LookUp,
+    Matrices,
     Pack,
     Target,
     Writer,
@@ -89,6 +91,11 @@ class X86(Target):
     def dot_bytes(self, lanes: int) -> Dot | None:
         """VPDPBUSD."""
         return partial(_dot, "vpdpbusd") if self._has_vnni(lanes) else None
+
+    def matrices(self) -> Matrices | None:
+        """AMX, which a process has to ask its system for: this one did."""
+        needed = self.goal is Goal.HERE and all(map(self.has, ("amx-int8", "amx-tile", "avx512bw")))
+        return Amx() if needed else None
 
     def dot_pairs(self, lanes: int) -> Dot | None:
         """VPDPWSSD."""

@@ -23,6 +23,7 @@ from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_bytes, dot_of_magnitudes, dot_of_pairs
 from circlet.backends.native.gemm.grouped import ALONE, Group
+from circlet.backends.native.gemm.matrix_tile import MATRICES
 from circlet.backends.native.gemm.microkernel import Arithmetic, VectorLoop, internal_function, lanes
 from circlet.backends.native.gemm.operands import Filtered, Grid, Left, Put, Result
 from circlet.backends.native.gemm.plan import CACHE, Plan
@@ -66,6 +67,8 @@ _LOST = 2.0**-33
 """Multipliers of sums that are smaller are 0 as quantised ones, whatever they are rounded to before."""
 _RUN_ROWS = 16
 """Pixels of a run where their channels are open too; a choice."""
+_FEWEST_ROWS, _SHORTEST_RUN = 8, 32
+"""Half of the rows of a matrix, and half of their bytes: a choice."""
 
 Run: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value, ir.Value | int], None]
 """Writes elements of a tensor: given the image, the position in row-major order, where to, and how many."""
@@ -298,6 +301,15 @@ def _as_bytes(form: Form, rows: int, weights: Array) -> Integers | None:
     return Integers(WORD // form.size, 8) if waits else None
 
 
+def _arithmetic(form: Form, target: Target, rows: int, run: int) -> Arithmetic:
+    """What products of so many rows of words are computed with, whose runs have so many bytes: by matrices where they
+    fill some of one."""
+    is_many = is_length(rows) or rows >= _FEWEST_ROWS
+    is_wide = not is_length(run) and run >= _SHORTEST_RUN
+    is_for_matrices = form is BYTES and is_many and is_wide and target.matrices() is not None
+    return MATRICES if is_for_matrices else form.arithmetic
+
+
 def multiply_integers(function: Function, form: Form, rows: int, left: Left, weights: Made, first: Made,
                       result: Callable[[Plan, ir.Value], Result], bits: int = 8, group: Group = ALONE) -> None:
     """Emits the product of rows of unsigned elements (rows, taps, elements) with weights, which gives (rows, columns)
@@ -320,7 +332,8 @@ def multiply_integers(function: Function, form: Form, rows: int, left: Left, wei
             axis=(1, 2), dtype=np.int32))
     given = weights.array
     stored = kept_as(form, e.target, given, bits) or _as_bytes(form, rows, given)
-    plan = Plan.of(e.target, form.arithmetic, rows, len(given) // group.count, form.depth(given.shape))
+    arithmetic = form.arithmetic if stored is not None else _arithmetic(form, e.target, rows, left.run)
+    plan = Plan.of(e.target, arithmetic, rows, len(given) // group.count, form.depth(given.shape))
     packed = weights.then(form.words).then(
         lambda words: group.packed(words if stored is None else stored.kept(words), plan.pack)).memory(function)
     size = plan.panels * plan.packed(packed, stored).distance
