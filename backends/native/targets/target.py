@@ -334,9 +334,11 @@ def target(*architectures: str) -> Callable[[TargetT], TargetT]:
 
 
 def kind_of(triple: str) -> type[Target]:
-    """The class of the processor that a triple names."""
+    """The class of the processor that a triple names: in the file of that name, else in whichever registers it."""
     from pkgutil import iter_modules  # takes a while to import
 
-    for each in iter_modules(targets.__path__, f"{targets.__name__}."):
-        imported(each.name)
-    return TARGETS.get(triple.partition("-")[0], Target)
+    name = triple.partition("-")[0]
+    names = {each.name for each in iter_modules(targets.__path__)}
+    for each in [name] if name in names else sorted(names):
+        imported(f"{targets.__name__}.{each}")
+    return TARGETS.get(name, Target)
