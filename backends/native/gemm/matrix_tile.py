@@ -14,7 +14,6 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I8, I32, Emitter
 from circlet.backends.native.emit.loops import carry, rolled
-from circlet.backends.native.gemm.dot_products import dot
 from circlet.backends.native.gemm.finish import WriteRow
 from circlet.backends.native.gemm.microkernel import Arithmetic, Tile, TileBody
 from circlet.backends.native.gemm.vectors import WORD
@@ -27,7 +26,7 @@ from circlet.backends.native.targets.target import (
     RIGHT,
     Matrices,
 )
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 _LINE = ir.VectorType(I32, MATRIX_BYTES // WORD)
 """The type of a row."""
@@ -60,8 +59,13 @@ def _emit(e: Emitter, tile: Tile) -> None:
     _MatrixTile(e, tile).emit()
 
 
-MATRICES = Arithmetic("u8s8m", I32, I32, dot, align=1, rows=MATRIX_ROWS, body=_emit, around=_shaped)
-"""Words of four unsigned bytes times words of four signed ones, many at a time."""
+def by_matrices(few: Arithmetic) -> Arithmetic:
+    """Words of four unsigned bytes times words of four signed ones, many at a time.
+
+    Args:
+        few: multiplies the same words otherwise.
+    """
+    return replace(few, name=f"{few.name}m", rows=MATRIX_ROWS, body=_emit, around=_shaped, few=few)
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,6 +48,7 @@ class Arithmetic:
         rows: of the largest tile, if its sums are in registers of their own.
         body: writes the code of a tile, if it is not that of `TileBody`.
         around: what is written around many tiles, given how many bytes a run has.
+        few: what a few rows are multiplied by sooner, if it is something else.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Arithmetic:
     rows: int | None = None
     body: Callable[[Emitter, Tile], None] | None = None
     around: Callable[[Emitter, int], AbstractContextManager[None]] | None = None
+    few: Arithmetic | None = None
 
     @property
     def is_real(self) -> bool:

@@ -69,7 +69,9 @@ def _call_smallest(e: Emitter, tile: Tile, sizes: Sequence[int], call: Call) -> 
     clamped = replace(general, clamps=True)
     if tile.arithmetic.is_real and _name(clamped, sizes) in e.module.globals:
         general = clamped
-    tiles = [replace(general, rows=rows, least=below + 1, fetches=general.fetches and rows > 1)
+    few = general.arithmetic.few or general.arithmetic
+    tiles = [replace(general, rows=rows, least=below + 1, fetches=general.fetches and rows > 1,
+                     arithmetic=few if rows < general.rows else general.arithmetic)
              for rows, below in zip(sizes, (*sizes[1:], 0), strict=True)]
     name = _name(general, sizes)
     function = e.module.globals.get(name) or _make(e, name, tiles)

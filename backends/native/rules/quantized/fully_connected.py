@@ -23,7 +23,7 @@ from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_bytes, dot_of_magnitudes, dot_of_pairs
 from circlet.backends.native.gemm.grouped import ALONE, Group
-from circlet.backends.native.gemm.matrix_tile import MATRICES
+from circlet.backends.native.gemm.matrix_tile import by_matrices
 from circlet.backends.native.gemm.microkernel import Arithmetic, VectorLoop, internal_function, lanes
 from circlet.backends.native.gemm.operands import Filtered, Grid, Left, Put, Result
 from circlet.backends.native.gemm.plan import CACHE, Plan
@@ -307,7 +307,7 @@ def _arithmetic(form: Form, target: Target, rows: int, run: int) -> Arithmetic:
     is_many = is_length(rows) or rows >= _FEWEST_ROWS
     is_wide = not is_length(run) and run >= _SHORTEST_RUN
     is_for_matrices = form is BYTES and is_many and is_wide and target.matrices() is not None
-    return MATRICES if is_for_matrices else form.arithmetic
+    return by_matrices(form.arithmetic) if is_for_matrices else form.arithmetic
 
 
 def multiply_integers(function: Function, form: Form, rows: int, left: Left, weights: Made, first: Made,
