@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import circlet
-from circlet.runtime.errors import ExecutionError
+from circlet.runtime.errors import ExecutionError, ModelError, UnsupportedError
 from tests.schema.onnx.test_qlinear import inference
 
 X = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
@@ -47,3 +47,93 @@ def test_extracted(name: str, backend: str) -> None:
 def test_places_beyond_the_axis(place: int) -> None:
     with pytest.raises(ExecutionError, match=f"index {place}"):
         circlet.Session(extractor(X, np.array([5]))).run({"x": X, "places": np.array([place])})
+
+
+ROWS = np.array([[-1, 2, 3], [0, 0, 0], [-5, -2, -1], [-2, -1, 0], [0.25, 1.5, -0.5]], np.float32)
+TWO: dict[str, Any] = {"coefficients": [1.0, 2.0, 3.0, -1.0, 0.0, 1.0], "intercepts": [0.1, 0.2]}
+ONE: dict[str, Any] = {"coefficients": [1.0, 2.0, 3.0], "intercepts": [0.1]}
+PER_FEATURE: dict[str, Any] = {"offset": [1.0, 2.0, 3.0], "scale": [2.0, 1.0, -1.0]}
+LEARNED: dict[str, tuple[str, dict[str, Any]]] = {
+    **{f"normalized, {norm}": ("Normalizer", {"norm": norm}) for norm in ("MAX", "L1", "L2")},
+    "scaled by one": ("Scaler", {"offset": [1.0], "scale": [2.0]}),
+    "scaled each": ("Scaler", PER_FEATURE),
+    "above": ("Binarizer", {"threshold": 0.5}),
+    "imputed": ("Imputer", {"imputed_value_floats": [7.0, 8.0, 9.0], "replaced_value_float": -1.0}),
+    "imputed by one": ("Imputer", {"imputed_value_floats": [7.0], "replaced_value_float": float("nan")}),
+    "one target": ("LinearRegressor", ONE),
+    "one target, nothing added": ("LinearRegressor", {"coefficients": [1.0, 2.0, 3.0]}),
+    **{f"two targets, {of}": ("LinearRegressor", {**TWO, "targets": 2, "post_transform": of})
+       for of in ("NONE", "LOGISTIC", "SOFTMAX")},
+    **{f"two classes, {of}": ("LinearClassifier", {**TWO, "classlabels_ints": [5, 3], "post_transform": of})
+       for of in ("NONE", "LOGISTIC", "SOFTMAX")},
+    **{f"two classes by one score, {of}": ("LinearClassifier", {
+        **ONE, "classlabels_ints": [5, 3], "post_transform": of}) for of in ("NONE", "LOGISTIC", "SOFTMAX")},
+    "text": ("LinearClassifier", {**TWO, "classlabels_strings": ["no", "yes"]}),
+}
+
+
+def learned(operator: str, attributes: dict[str, Any], kind: int = 1,
+            shape: tuple[int | None, ...] = (None, 3)) -> bytes:
+    outputs = ["label", "scores"] if operator.endswith("Classifier") else ["y"]
+    node = helper.make_node(operator, ["x"], outputs, domain="ai.onnx.ml", **attributes)
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", kind, shape)],
+                              [helper.make_empty_tensor_value_info(each) for each in outputs])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
+def same(model: bytes, backend: str, given: list[npt.NDArray[Any]]) -> None:
+    """As ONNX Runtime, at each of some lengths in one session."""
+    peer, session = inference(model), circlet.Session(model, backend)
+    for x in given:
+        for found, wanted in zip(session.run({"x": x}).values(), peer.run(None, {"x": x}), strict=True):
+            if wanted.dtype == np.float32:
+                np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, strict=True)
+            else:
+                np.testing.assert_array_equal(found, wanted, strict=wanted.dtype != object)
+
+
+@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_learned(name: str, backend: str) -> None:
+    same(learned(*LEARNED[name]), backend, [ROWS, ROWS[:1], ROWS[:0], ROWS[1:4]])
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_missing_numbers_are_imputed(backend: str) -> None:
+    x = ROWS.copy()
+    x[[0, 2], [1, 2]] = np.nan
+    same(learned(*LEARNED["imputed by one"]), backend, [x])
+
+
+@pytest.mark.parametrize("name", ["normalized, L1", "scaled each", "two classes, SOFTMAX"])
+def test_a_vector_is_a_row(name: str) -> None:
+    same(learned(*LEARNED[name], shape=(3,)), "native", [ROWS[0]])
+
+
+@pytest.mark.parametrize("name", ["normalized, L2", "scaled each", "two classes, SOFTMAX"])
+def test_integers(name: str) -> None:
+    same(learned(*LEARNED[name], kind=7), "native", [ROWS.astype(np.int64)])
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], type[Exception], str]] = {
+    "transform": ("LinearRegressor", {**TWO, "targets": 2, "post_transform": "PROBIT"}, UnsupportedError, "'PROBIT'"),
+    "transform of one": ("LinearRegressor", {**ONE, "post_transform": "LOGISTIC"}, UnsupportedError, "of one target"),
+    "norm": ("Normalizer", {"norm": "L3"}, ModelError, "'L3'"),
+    "labels": ("LinearClassifier", TWO, ModelError, "found neither"),
+    "three labels": ("LinearClassifier", {**TWO, "classlabels_ints": [1, 2, 3]}, ModelError, "found 2 and 3"),
+    "coefficients": ("LinearRegressor", {**ONE, "targets": 2}, ModelError, "for 2 results, found 3 and 1"),
+    "features": ("Scaler", {"offset": [1.0, 2.0], "scale": [1.0]}, ModelError, "expected 1 or 3 numbers, found 2"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    operator, attributes, kind, text = REFUSED[name]
+    with pytest.raises(kind, match=text):
+        circlet.load(learned(operator, attributes))
+
+
+def test_numbers_of_64_bits_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="float64"):
+        circlet.load(learned("Scaler", PER_FEATURE, kind=11))
