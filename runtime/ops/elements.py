@@ -5,12 +5,14 @@ An index may count from the end of its axis; one that is out of range is an erro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
-from circlet.runtime.ir.types import Shape
+import numpy as np
+
+from circlet.runtime.ir.op import Count, Op, OpenResults, Operands, ShapeError, Unknown, exactly
+from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.elementwise import same_types
 from circlet.runtime.ops.operands import agreed_shape, normalize_axis
 from circlet.runtime.records import dataclass
@@ -94,3 +96,15 @@ class ScatterSlices(Scattering):
         if taken is None or agreed_shape(updates, taken) is None:
             raise ShapeError(f"cannot scatter updates {updates} into {data} by indices {indices}")
         return (data,)
+
+    def open_results(self, inputs: Sequence[Array | None], evaluate: OpenResults) -> Sequence[Array] | None:
+        """Of numbers, such as a shape of which some are exchanged, where the places are known."""
+        values, indices, updates = inputs
+        if values is None or indices is None or updates is None or indices.dtype.hasobject:
+            raise Unknown
+        limits = values.shape[:indices.shape[-1]]
+        if self.combine is not Combine.REPLACE or np.any((indices < np.negative(limits)) | (indices >= limits)):
+            raise Unknown
+        found = np.array(values, np.object_)
+        found[tuple(np.moveaxis(indices, -1, 0))] = updates
+        return (found,)

@@ -16,7 +16,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import segment
 from circlet.runtime.ops.comparison import Equal, Greater, GreaterEqual, LogicalAnd, LogicalOr, NotEqual, SelectV2
-from circlet.runtime.ops.elements import ScatterElements
+from circlet.runtime.ops.elements import ScatterElements, ScatterSlices
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Mul, Sub
 from circlet.runtime.ops.index import DynamicUpdateSlice, Gather, Where
 from circlet.runtime.ops.layout import (
@@ -35,6 +35,7 @@ from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceMax, ReduceProd
 from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, ExpandDims, Fill, OneHot, Range, Reshape, ShapeOf
 from circlet.runtime.ops.spatial import BatchToSpaceND, SpaceToBatchND
+from circlet.runtime.ops.spectral import Dft
 from circlet.runtime.ops.unary import Abs, Ceil, Floor, LogicalNot, Neg, Relu, ZerosLike
 from tests.native.test_lengths import Graph, floats
 from tests.ops.cases import check
@@ -280,6 +281,15 @@ def exchanged(g: Graph, x: Value) -> Value:
     return g(BroadcastTo(), g(Slice(), x, g.ints(0, 0), g.ints(-1, 1)), sizes)
 
 
+def scattered(g: Graph, x: Value) -> Value:
+    """The spectra of columns that are filled up, to a length in a shape of which one number is exchanged by an index
+    that counts from the end, as OpenVINO writes of PyTorch's `irfft`."""
+    count = ints(g, Mul(), ints(g, Gather(0), shape_of(g, x), g.ints(0)), g.ints(2))
+    sizes = ints(g, ScatterSlices(), shape_of(g, x), g.builder.constant(np.array([[-2]], np.int32)), count)
+    length = ints(g, Gather(0), sizes, g.number(0))
+    return g(Dft(onesided=True), g(ExpandDims(), x, g.number(2)), length, g.number(0))
+
+
 def put_back(g: Graph, x: Value) -> Value:
     """Rows that begin with a positive number doubled, as exporters write `x[rows] = 2 * x[rows]`."""
     positive = g(Greater(), g(Gather(1), x, g.number(0)), g.number(0.0), dtype=DType.BOOL)
@@ -294,7 +304,7 @@ CASES: Sequence[Callable[[Graph, Value], Value]] = (
     whole_fours, halves, strides, by_fours, repeated, merged, summed, turned, in_parts, in_columns, expanded, kept,
     numbered, grouped, backwards, dilated, odd_rows_behind, fours_rounded_up, columns_first, times_nothing, steps,
     scaled, halved_as_by_jax, around_rows, without_sign, reversed_ahead, from_what_a_value_says,
-    exchanged, put_back)
+    exchanged, scattered, put_back)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))
@@ -310,7 +320,7 @@ def test_shapes_are_computed_for_all_lengths(write: Callable[[Graph, Value], Val
     assert len(compiled) == 1
 
 
-@pytest.mark.parametrize("write", [without_sign, reversed_ahead])
+@pytest.mark.parametrize("write", [without_sign, reversed_ahead, scattered])
 def test_lengths_are_not_left_to_the_run(write: Callable[[Graph, Value], Value]) -> None:
     b = ModelBuilder()
     g = Graph(b.subgraph("main"))
