@@ -124,3 +124,22 @@ def test_planes_of_bytes_beside_factors_that_are_packed() -> None:
     for found, plane in zip(turned, given, strict=True):
         np.testing.assert_array_equal(found, plane.T, strict=True)
     assert [bool(each.module) for each in backend.listings] == [True]
+
+
+def test_a_part_is_taken_of_no_elements() -> None:
+    """Of places (0, 2) that were turned and put in one column, as PyTorch's `nonzero` is written, the column."""
+    from llvmlite import ir
+
+    from circlet.backends.native.emit.emitter import I64, POINTER, Emitter
+    from circlet.backends.native.emit.layout.strided import Strided
+    from circlet.backends.native.emit.value import in_strides
+    from circlet.backends.native.emit.whole import Whole
+    from circlet.backends.native.load import llvm
+    from circlet.backends.native.rules.moving.move import part
+
+    module = ir.Module()
+    e = Emitter(module, ir.Function(module, ir.FunctionType(ir.VoidType(), [I64]), "f"), llvm.host())
+    place = Strided.contiguous(ir.Constant(POINTER, None), (0, 2)).transposed((1, 0)).reshaped((0, 1))
+    assert place is not None
+    column = part(e, in_strides((0, 1), place, DType.INT64), [Whole(e, 0)] * 2, (0, 1))
+    assert column.shape == (0, 1)

@@ -163,7 +163,7 @@ def _part_of(e: Emitter, place: Strided | None, dtype: DType, starts: Sequence[W
     first, axes = e.number(0), list[Axes]()
     for axis, start, size, step in zip(() if place is None else place.axes, starts, sizes, steps, strict=False):
         inner = prod(each for each, _ in axis[1:])
-        if len(axis) > 1 and (step != 1 or not all(isinstance(each, int) and each % inner == 0
+        if len(axis) > 1 and (step != 1 or not all(isinstance(each, int) and inner and each % inner == 0
                                                    for each in (inner, start.value, size))):
             return None
         stride, begin = axis[0][1] if axis else 0, start.register if len(axis) < 2 else e.number(start.value // inner)
