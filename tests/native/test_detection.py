@@ -64,6 +64,16 @@ def test_more_boxes_than_a_vector_has_lanes(sigma: float) -> None:
     agree(applied(NonMaxSuppressionV5(), *constants), boxes(70, 3, True), scores((70,), 3, True))
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+@pytest.mark.parametrize("spread", [2, 40])
+def test_so_many_boxes_that_they_are_closed_up(sigma: float, spread: int) -> None:
+    """Of many scores that are alike the first box is the best one, wherever it was moved."""
+    constants = [np.int32(400), np.float32(0.5), np.float32(0.1), np.float32(sigma)]
+    corners = np.random.default_rng(3).random((400, 2)).astype(np.float32) * spread
+    given = np.concatenate([corners, corners + 1], 1), scores((400,), 3, True)
+    agree(applied(NonMaxSuppressionV5(), *constants), *given)
+
+
 
 @settings(max_examples=40, deadline=None)
 @given(COUNTS, st.integers(1, 4), st.booleans(), st.integers(0, 6), st.sampled_from([0.1, 0.3, 1.0]), LIMITS,
@@ -96,13 +106,13 @@ def selected(g: Graph) -> Sequence[Value]:
                         outputs=kinds)
 
 
-def chosen(centers: bool) -> Callable[[Graph], Sequence[Value]]:
+def chosen(centers: bool, most: int = 4) -> Callable[[Graph], Sequence[Value]]:
     """Of boxes of two images and three classes, as many as there are."""
     def write(g: Graph) -> Sequence[Value]:
         x = g.builder.input("boxes", DType.FLOAT32, (2, -1, 4))
         found = g.builder.input("scores", DType.FLOAT32, (2, 3, -1))
-        most = g.builder.constant(np.array([4], np.int64))
-        return [g(SelectBoxes(centers), x, found, most, g.builder.constant(np.array([0.5], np.float32)),
+        return [g(SelectBoxes(centers), x, found, g.builder.constant(np.array([most], np.int64)),
+                  g.builder.constant(np.array([0.5], np.float32)),
                   g.builder.constant(np.array([0.1], np.float32)), dtype=DType.INT64)]
 
     return write
@@ -135,13 +145,19 @@ def of_thresholded(n: int) -> list[Array]:
     return [*of_chosen(n), np.array([n % 5 / 4], np.float32), np.array([0.1], np.float32)]
 
 
+def of_many(n: int) -> list[Array]:
+    """Boxes that are apart, so that all of them are selected."""
+    corners = np.random.default_rng(n).permutation(6 * n).reshape(2, 3 * n, 1).astype(np.float32)
+    return [np.concatenate([corners, corners, corners + 1, corners + 1], 2), scores((2, 3, 3 * n), n, False)]
+
+
 def of_combined(n: int) -> list[Array]:
     return [values((n, 3), np.float32, n), np.random.default_rng(n).integers(-1, n, n).astype(np.int32)]
 
 
 OPEN: dict[str, tuple[Callable[[Graph], Sequence[Value]], Callable[[int], list[Array]]]] = {
     "selected": (selected, of_selected), "chosen": (chosen(False), of_chosen), "centers": (chosen(True), of_chosen),
-    "combined": (combined, of_combined), "given": (thresholded, of_thresholded),
+    "combined": (combined, of_combined), "given": (thresholded, of_thresholded), "many": (chosen(False, 1000), of_many),
 }
 
 

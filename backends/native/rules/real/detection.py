@@ -33,6 +33,9 @@ FLOAT = DType.FLOAT32
 """What boxes and scores are."""
 Change: TypeAlias = "Callable[[ir.Value, ir.Value], tuple[ir.Value, ir.Value]]"
 """From a score and how much its box overlaps with the one selected to the next score, and whether it is enough."""
+FEWEST_TURNS, SHARE = 64, 8
+"""Boxes are closed up after so many turns at least, and after a turn for each so many of them: to move one takes about
+as long as to compare ten."""
 
 
 class Boxes:
@@ -52,7 +55,7 @@ class Boxes:
         self._scores = self._row(node)
         self._numbers = node.function.reserve(count * e.index_dtype.numpy.itemsize)
         self.best, self.score = Register(e, e.index), Register(e, ir.FloatType())
-        self._place, self._left = Register(e, e.index), Register(e, e.index)
+        self._place, self._left, self._turns = (Register(e, e.index) for _ in range(3))
 
     def _row(self, node: Node[Any]) -> Value:
         """Scratch memory for a number of each box, with room for a vector behind it."""
@@ -85,14 +88,34 @@ class Boxes:
         """Takes the scores, as a function of the number of a box, that are above a threshold; finds the best one."""
         e, b = self._e, self._e.builder
         self._left.set(e.number(0))
+        self._turns.set(e.number(0))
         with e.loop(self._count) as k:
-            score, place = scores(k), self._left.get()
-            for row, kept in zip(self._all, self._kept, strict=True):
-                self._put(kept, place, row.linear(e, k))
-            self._put(self._scores, place, score)
-            e.store(k, self._numbers, e.index_dtype, place)
-            self._left.set(b.add(place, b.zext(b.fcmp_ordered(">", score, least), e.index)))
+            score = scores(k)
+            self._keep(self._all, score, k, k, b.fcmp_ordered(">", score, least))
         self._find()
+
+    def _keep(self, rows: Sequence[Value], score: ir.Value, k: ir.Value, number: ir.Value, stays: ir.Value) -> None:
+        """Puts row k, which is a box's of a number, behind those that may be selected; the next one takes its place
+        unless it stays."""
+        e, b, place = self._e, self._e.builder, self._left.get()
+        for row, kept in zip(rows, self._kept, strict=True):
+            self._put(kept, place, row.linear(e, k))
+        self._put(self._scores, place, score)
+        e.store(number, self._numbers, e.index_dtype, place)
+        self._left.set(b.add(place, b.zext(stays, e.index)))
+
+    def _close_up(self) -> None:
+        """Now and then moves the boxes that are left to where others were taken out, in their order."""
+        e, b, left = self._e, self._e.builder, self._left.get()
+        turns = b.add(self._turns.get(), e.number(1))
+        self._turns.set(turns)
+        is_worth = b.icmp_signed(">=", b.mul(turns, e.number(SHARE)), left)
+        with b.if_then(b.and_(is_worth, b.icmp_signed(">=", turns, e.number(FEWEST_TURNS)))):
+            self._left.set(e.number(0))
+            self._turns.set(e.number(0))
+            with e.loop(left) as k:
+                score, number = self._scores.linear(e, k), e.load(self._numbers, e.index_dtype, k)
+                self._keep(self._kept, score, k, number, b.fcmp_unordered("!=", score, self._number(-np.inf)))
 
     def _find(self) -> None:
         """Finds the first of the best boxes."""
@@ -135,6 +158,7 @@ class Boxes:
                 score, is_above = change(score, ratio)
                 stays = b.and_(stays, is_above)
             self._put(self._scores, place, e.select(stays, score, out))
+        self._close_up()
         self._find()
 
     def _ratio(self, place: ir.Value, chosen: Sequence[ir.Value]) -> ir.Value:
