@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from circlet.schema.openvino.windows import Axis, axes_of, flat, padded, padding
 @layer("Convolution")
 def convolution(node: Node) -> Value:
     """Convolution of one to three spatial axes."""
-    return c.in_float32(node.graph, lambda x, w: _convolve(node, x, w, 1), node[0], node[1])
+    return _in_floats(node, lambda x, w: _convolve(node, x, w, 1))
 
 
 @layer("GroupConvolution")
@@ -31,8 +31,16 @@ def group_convolution(node: Node) -> Value:
         raise node.error(f"expected a filter (groups, o, c, spatial...) for input of rank {node.rank(0)}, found shape "
                          f"{shape}")
     merged = (shape[0] * shape[1], *shape[2:])
-    return c.in_float32(node.graph, lambda x, w: _convolve(node, x, c.reshape(node.graph, w, merged),
-                                                           shape[0]), node[0], node[1])
+    return _in_floats(node, lambda x, w: _convolve(node, x, c.reshape(node.graph, w, merged), shape[0]))
+
+
+def _in_floats(node: Node, convolved: Callable[[Value, Value], Value]) -> Value:
+    """The convolution of inputs 0 and 1; of integers, as ONNX's ConvInteger becomes, that of doubles, whose sums are
+    exact."""
+    g, x, w = node.graph, node[0], node[1]
+    if x.dtype is not DType.INT32:
+        return c.in_float32(g, convolved, x, w)
+    return c.cast(g, convolved(c.cast(g, x, DType.FLOAT64), c.cast(g, w, DType.FLOAT64)), x.dtype)
 
 
 def _convolve(node: Node, x: Value, filter: Value, groups: int) -> Value:
@@ -68,7 +76,7 @@ def _sliding(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], groups: in
     if len(filter.shape) == 3:
         filter = c.unsqueeze(g, filter, [2])
     # LiteRT refuses to run convolutions of images without a bias.
-    bias = constant(np.zeros(outputs, np.float32))
+    bias = constant(np.zeros(outputs, x.dtype.numpy))
     if groups > 1 and depth == 1:
         op = conv.DepthwiseConv2D(padding, strides[1], strides[0], depth_multiplier=outputs // groups,
                                   dilation_w_factor=dilations[1], dilation_h_factor=dilations[0])

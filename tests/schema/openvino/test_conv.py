@@ -44,6 +44,18 @@ def group(filter: tuple[int, ...], pads: list[int]) -> Formula:
     return lambda x: op.group_convolution(x, const(draw(*filter)), ones, pads, pads, ones)
 
 
+def counted(*filter: int) -> Formula:
+    """A convolution of integers, as OpenVINO's converter writes ONNX's ConvInteger, without groups or with."""
+    def write(x: Any) -> Any:
+        weights = const(np.round(9 * draw(*filter)).astype(np.int32))
+        given = op.convert(x, "i32")
+        if len(filter) == 5:
+            return op.group_convolution(given, weights, ONE, ONE, ONE, ONE)
+        return op.convolution(given, weights, ONE, ONE, ONE, ONE)
+
+    return write
+
+
 def spread(filter: tuple[int, ...], *args: object, **options: object) -> Formula:
     return lambda x: op.convolution_backprop_data(x, const(draw(*filter)), *args, **options)
 
@@ -63,6 +75,8 @@ def moved(filter: tuple[int, ...], *options: object, **names: Any) -> Formula:
 
 CONVOLUTIONS = [
     Case("plain", conv((4, 3, 3, 3), ONE, [0, 0], [0, 0], ONE), [IMAGE], tolerance=SMALL),
+    Case("integers", counted(4, 3, 3, 3), [np.round(9 * IMAGE).astype(np.uint8)]),
+    Case("integers_in_groups", counted(3, 1, 1, 3, 3), [np.round(9 * IMAGE).astype(np.uint8)]),
     Case("padded", conv((4, 3, 3, 3), [2, 1], [1, 0], [1, 2], [1, 2]), [IMAGE], tolerance=SMALL),
     Case("behind", conv((4, 3, 3, 3), [2, 2], [0, 0], ONE, ONE), [IMAGE], tolerance=SMALL),
     Case("same", conv((4, 3, 3, 3), ONE, [0, 0], [0, 0], ONE, "same_upper"), [IMAGE], tolerance=SMALL),
