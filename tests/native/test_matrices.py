@@ -32,8 +32,8 @@ FEATURES = "+avx512bw,+avx512f,+amx-int8,+amx-tile"
 
 
 @pytest.fixture
-def shaped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by one with each product that is written for matrices."""
+def shaped(monkeypatch: pytest.MonkeyPatch, folder: object) -> list[int]:
+    """Grows by one with each product that is written for matrices; none was before."""
     found: list[int] = []
     shape = Amx.shape
 
