@@ -1,7 +1,8 @@
 """What runs models whose code is kept on the disk, to be imported before a first run waits for it.
 
-Of each module Python finds the file, and that of its bytecode, which takes a fifth of the time of importing so many: so
-their bytecode is kept in one file, where compiled functions are.
+Where Python may write no bytecode it compiles each module in every process, three quarters of the time of importing so
+many; where it may, to find their files takes a thirtieth. So their bytecode is kept in one file, where compiled
+functions are.
 """
 
 from __future__ import annotations
