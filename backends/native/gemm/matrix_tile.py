@@ -115,12 +115,13 @@ class _MatrixTile(TileBody):
         self._top, self._distance, self._is_even = self._begin(e.number(0)), e.number(0), _NEVER
         if tile.least is not None or tile.rows < MATRIX_ROWS:
             return
-        places = [b.load(e.address(self._rows, e.index, k), typ=e.index) for k in range(MATRIX_ROWS)]
-        self._distance, self._is_even = b.sub(places[1], places[0]), _ALWAYS
+        first, second = (b.load(e.address(self._rows, e.index, k), typ=e.index) for k in range(2))
+        self._distance, self._is_even = b.sub(second, first), _ALWAYS
         if not tile.is_even:
             differences = e.number(0)
-            for number, place in enumerate(places):
-                expected = b.add(places[0], b.mul(e.number(number), self._distance))
+            for number in range(2, MATRIX_ROWS):
+                place = b.load(e.address(self._rows, e.index, number), typ=e.index)
+                expected = b.add(first, b.mul(e.number(number), self._distance))
                 differences = b.or_(differences, b.xor(place, expected))
             self._is_even = b.icmp_signed("==", differences, e.number(0))
 

@@ -133,7 +133,7 @@ def narrow_sizes(target: Target, most: int, vectors: int) -> tuple[int, ...]:
 
 _FEW = 4
 """Rows up to which tiles of matrices, which take as long for one as for all, take longer than others: 8 by 256 x 256
-take 0.9 of the time, 4 1.1 times as long, 1 1.5 times."""
+take 0.9 of the time, 4 1.1 times as long, 1 by 512 x 512 1.5 times."""
 _FILLED = 64
 """Columns for each that may be filled up where constants are to be small: a choice, 1.5 % of the weights."""
 
