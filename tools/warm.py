@@ -177,9 +177,21 @@ def _bind(session: Session, record: _Record, entry: Entry, shapes: Mapping[str, 
         found = [_ended(session, record, entry, {name: _zeros(tensor, each[name]) for name, tensor in tensors.items()})
                  for each in wanted]
         if not all(isinstance(each, ExecutionError) for each in found):
+            _bind_larger(session, record, entry, shapes, length)
             return found[0]
         problem, tried = problem or found[0], wanted
     return problem
+
+
+def _bind_larger(session: Session, record: _Record, entry: Entry, shapes: Mapping[str, Shape], length: int) -> None:
+    """Compiles what is for larger lengths than those at which an entry point was run: what halves an image again and
+    again may be other code where that comes to 1."""
+    tensors = tensors_of(session.model, entry, entry.inputs)
+    for larger in [each for each in OPEN if each > length][:1]:
+        *wanted, _ = _shapes(tensors, shapes, larger)
+        for each in wanted[-1:]:
+            if sum(map(prod, each.values())) <= MOST_ELEMENTS:
+                _ended(session, record, entry, {name: _zeros(tensor, each[name]) for name, tensor in tensors.items()})
 
 
 def _ended(session: Session, record: _Record, entry: Entry, inputs: Mapping[str, Value]) -> RunError | None:

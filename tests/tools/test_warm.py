@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -12,6 +12,8 @@ import pytest
 
 import circlet
 from circlet.backends.native.lower import span
+from circlet.runtime.exec.session import Session
+from circlet.runtime.exec.values.inputs import Entry
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Padding, Shape
@@ -20,6 +22,7 @@ from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.sort import Unique
 from circlet.tools import warm
+from circlet.tools.results import Value
 from tests.exec import graphs as g
 from tests.exec.kept import appending
 from tests.tools.conftest import Program
@@ -121,6 +124,24 @@ def test_lengths_that_a_model_is_not_for(program: Program, tmp_path: Path) -> No
     (found,) = program.json("warm", tmp_path / "pairs.tflite")["models"]
     assert found["functions"]
     assert found["stopped"] == []
+
+
+@pytest.mark.parametrize(("signature", "larger"), [
+    ((-1, -1, -1, 3), (1, 64, 64, 3)), ((-1, 5), (64, 5)), ((4, -1), (4, 64)), ((4, 5), None)])
+def test_larger_lengths_are_tried_too(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                      signature: Shape, larger: Shape | None) -> None:
+    """What halves images again and again is other code where that comes to one place."""
+    ran: list[Shape] = []
+    ended = warm._ended
+
+    def counted(session: Session, record: warm._Record, entry: Entry, inputs: Mapping[str, Value]) -> object:
+        ran.append(np.asarray(inputs["x"]).shape)
+        return ended(session, record, entry, inputs)
+
+    monkeypatch.setattr(warm, "_ended", counted)
+    program.text("warm", saved(tmp_path / "model.tflite", signature))
+    assert ran[-1] == (signature if larger is None else larger)
+    assert len(ran) == len(set(ran))
 
 
 @pytest.mark.parametrize("window", [20, 200])
