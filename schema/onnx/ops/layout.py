@@ -9,7 +9,7 @@ import numpy as np
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType
 from circlet.runtime.ops import elements as elements_
-from circlet.runtime.ops import elementwise, layout, shape
+from circlet.runtime.ops import elementwise, layout
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
@@ -86,8 +86,7 @@ def _sliced(node: Node, axes: Sequence[int], starts: Value, ends: Value, steps: 
 def _sliced_along(node: Node) -> Value:
     """A slice along axes that only a run tells."""
     graph, rank = node.graph, node.rank()
-    axes, most = from_front(node, node[3], rank), np.iinfo(np.int64).max
-    steps = node.get(4)
+    axes, steps, most = node[3], node.get(4), np.iinfo(np.int64).max
     starts, ends = (scattered(node, axes, node[1 + k], rank, number) for k, number in enumerate((0, most)))
     strides = node.constant(np.ones(rank, np.int64)) if steps is None else scattered(node, axes, steps, rank, 1)
     sizes = c.concatenate(graph, [c.dimension(graph, node[0], axis) for axis in range(rank)])
@@ -95,15 +94,9 @@ def _sliced_along(node: Node) -> Value:
     return node.apply(sliced(), node[0], inside, ends, strides)
 
 
-def from_front(node: Node, axes: Value, rank: int) -> Value:
-    """Axes that only a run tells, as a vector of int64, counted from the front."""
-    wide = c.cast(node.graph, c.reshape(node.graph, axes, [-1]), DType.INT64)
-    return node.apply(elementwise.FloorMod(), wide, node.constant(np.int64(rank)))
-
-
 def scattered(node: Node, axes: Value, values: Value, rank: int, spare: int) -> Value:
-    """A vector with an entry for each axis, of values for some of them."""
-    rows = node.apply(shape.ExpandDims(), axes, node.constant(np.array(1, np.int32)))
+    """A vector with an entry for each axis, of values for some of them, which only a run tells."""
+    rows = c.reshape(node.graph, c.cast(node.graph, axes, DType.INT64), [-1, 1])
     empty = node.constant(np.full(rank, spare, np.int64))
     return node.apply(elements_.ScatterSlices(), empty, rows, c.cast(node.graph, values, DType.INT64))
 

@@ -13,7 +13,7 @@ from circlet.runtime.ops import elementwise, index, layout, pad
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
-from circlet.schema.onnx.ops.layout import cropped, from_front, scattered, sliced
+from circlet.schema.onnx.ops.layout import cropped, scattered, sliced
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
 
@@ -26,10 +26,9 @@ def pad_(node: Node) -> Value:
         node = _ranked(node)
     axes, rank = list(range(node.rank())), node.rank()
     if node.get(3) is not None and node.known(3) is None:
-        along = from_front(node, node[3], rank)
-        count = node.length(3)
-        sides = [scattered(node, along, c.part_of(node.graph, node[1], first, last), rank, 0)
-                 for first, last in ((0, count), (count, 2 * count))]
+        halves = c.reshape(node.graph, node[1], [2, -1])
+        sides = [scattered(node, node[3], c.reshape(node.graph, c.part_of(node.graph, halves, k, k + 1), [-1]), rank, 0)
+                 for k in range(2)]
         return _padded(node, _amounts(node, c.concatenate(node.graph, sides), axes), node.get(2))
     if node.get(3) is not None:
         axes = [c.axis_of(node[0], axis) for axis in node.value(3, "axes").tolist()]

@@ -44,8 +44,8 @@ def bit_cast(node: Node) -> Value:
     dtype, found = dtype_of(node.integer("to")), node[0].shape
     if dtype.numpy.itemsize != node.dtype().numpy.itemsize or DType.STRING in (dtype, node.dtype()):
         node.unsupported(f"{node.dtype().value} as {dtype.value}")
-    if found is None or -1 in found:
-        node.unsupported("an input of unknown shape")
+    if found is None:
+        node.unsupported("an input of unknown rank")
     # The shape of a result that is not inferred is trusted if it has axes.
     x = node[0] if found else c.reshape(node.graph, node[0], [1])
     (made,) = node.graph.op(shape.Bitcast(), x, types=(dtype,), shapes=(found or (1,),))

@@ -15,7 +15,7 @@ from circlet.runtime.ops import elements as elements_
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
-from circlet.schema.onnx.ops.layout import from_front, scattered, sliced
+from circlet.schema.onnx.ops.layout import scattered, sliced
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.types import dtype_of, stored
 
@@ -146,9 +146,8 @@ def unsqueeze(node: Node) -> Value:
 
 def _along(node: Node, rank: int) -> tuple[Value, Value]:
     """For axes that only a run tells, of a tensor of `rank`: 1 for each of them and 0 for the others; the others."""
-    axes = from_front(node, node[1], rank)
-    ones = c.fill(node.graph, c.shape_of(node.graph, axes), node.constant(np.int64(1)))
-    marks = scattered(node, axes, ones, rank, 0)
+    ones = c.fill(node.graph, c.shape_of(node.graph, c.reshape(node.graph, node[1], [-1])), node.constant(np.int64(1)))
+    marks = scattered(node, node[1], ones, rank, 0)
     others = node.apply(comparison.Equal(), marks, node.constant(np.int64(0)))
     return marks, c.reshape(node.graph, node.apply(index.Where(), others), [-1])
 

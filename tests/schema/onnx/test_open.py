@@ -53,6 +53,7 @@ TRACED = """g (float[t, b, 4] x) => (float[t, b, 2, 2] y) {
     at = Mod(last, rank) end = Reshape(at, one) first = Slice(shape, zero, end)
     split = Constant<value = int64[2] {2, 2}>() all = Concat<axis = 0>(first, split) z = Reshape(x, all)
     scale = Constant<value = float[2] {1.0, 1.0}>() y = LayerNormalization<axis = -1, epsilon = 0.0>(z, scale) }"""
+BITS = "g (float[n, 3] x) => (int32[n, 3] y) { y = BitCast<to = 6>(x) }"
 LISTED = """g (float[n, 3] x) => (float[m, 3] y) {
     sizes = Shape(x) zero = Constant<value = int64 {0}>() n = Gather(sizes, zero) yes = Constant<value = bool {1}>()
     empty = ConstantOfShape(sizes)
@@ -278,6 +279,11 @@ def listed(length: int) -> Case:
     return Case(f"a list of {length}", LISTED, {"x": x}, [2 * x])
 
 
+def bits(length: int) -> Case:
+    x = np.sin(np.arange(3 * length, dtype=np.float32)).reshape(length, 3)
+    return Case(f"bits of {length}", BITS, {"x": x}, [x.view(np.int32)], 26)
+
+
 def picked(length: int) -> Case:
     x, score = np.arange(3 * length, dtype=np.float32).reshape(length, 3), np.sin(np.arange(length)).astype(np.float32)
     return Case(f"rows at {length}", PICKED, {"x": x, "score": score}, [x[score > 0]])
@@ -311,8 +317,8 @@ def recurrent(length: int) -> Case:
     return Case(f"GRU of {length}", RECURRENT, {"x": x, "lens": np.array([length, length - 2], np.int32)}, [expected])
 
 
-CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched, boxed, mirrored,
-         scored, grown, sampled, transformed, bagged, indexed)
+CASES = (picked, bits, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched, boxed,
+         mirrored, scored, grown, sampled, transformed, bagged, indexed)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])

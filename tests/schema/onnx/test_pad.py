@@ -30,6 +30,27 @@ def test_amounts_that_a_run_is_given(pads: list[int]) -> None:
     np.testing.assert_array_equal(found, surrounded(x, pads), strict=True)
 
 
+ALONG = """g (float[a, n, 3] x, int64[p] pads, float value, int64[m] axes) => (float[b, c, d] y) {
+    y = Pad(x, pads, value, axes) }"""
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+def test_axes_of_any_number_that_a_run_is_given(backend: str) -> None:
+    x, value = np.arange(30, dtype=np.float32).reshape(2, 5, 3), np.float32(7)
+    session = circlet.Session(parse(ALONG, 18), backend=backend)
+    for pads, axes in (([1, 2], [1]), ([0, 3, 0, 1], [1, -1]), ([1, 0, 2, 0, 1, 1], [-3, 2, 1]), ([], [])):
+        rows = [(0, 0)] * 3
+        for axis, before, after in zip(axes, pads[:len(axes)], pads[len(axes):], strict=True):
+            rows[axis] = (before, after)
+        found = session.invoke(0, [x, np.array(pads, np.int64), value, np.array(axes, np.int64)])[0]
+        np.testing.assert_array_equal(found, np.pad(x, rows, constant_values=value), strict=True)
+    for axis in (3, -4):
+        with pytest.raises(ExecutionError, match=f"index {axis} is out of range for an axis of size 3"):
+            session.invoke(0, [x, np.array([1, 1]), value, np.array([axis])])
+    with pytest.raises(ExecutionError, match=r"cannot reshape \(3,\)"):
+        session.invoke(0, [x, np.array([1, 1, 1]), value, np.array([0])])
+
+
 def test_amounts_that_follow_from_lengths() -> None:
     session = circlet.Session(parse(SHAPED))
     for length in (2, 4, 7, 3, 9):
