@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from ctypes import string_at
 from functools import lru_cache
 from itertools import count
@@ -135,20 +136,22 @@ def embedded_object(module: str, processor: Processor, is_small: bool, supply: C
     Raises:
         RuntimeError: LLVM cannot make it.
     """
-    machine, context = _embedding(processor, Goal.SIZE if is_small else Goal.SPEED), llvm.create_context()
-    parsed = llvm.parse_assembly(_FORCED.sub(_UNFORCED, module) if is_small else module, context)
-    parsed.verify()
+    machine = _embedding(processor, Goal.SIZE if is_small else Goal.SPEED)
     options = llvm.create_pipeline_tuning_options(speed_level=2 if is_small else 3)
     options.loop_vectorization = not is_small
     options.loop_unrolling = not is_small
     options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(parsed, builder)
-    content: bytes = machine.emit_object(parsed.clone())
-    while added := supply(content):
-        whole = parsed.clone()
-        whole.link_in(llvm.parse_assembly(added, context))
-        content = machine.emit_object(whole)
+    text = _FORCED.sub(_UNFORCED, module) if is_small else module
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as parsed:
+        parsed.verify()
+        with llvm.create_pass_builder(machine, options) as builder, _all_passes(builder) as manager:
+            manager.run(parsed, builder)
+        with parsed.clone() as whole:
+            content: bytes = machine.emit_object(whole)
+        while added := supply(content):
+            with parsed.clone() as whole, llvm.parse_assembly(added, context) as other:
+                whole.link_in(other)
+                content = machine.emit_object(whole)
     return content
 
 
@@ -206,22 +209,27 @@ def _unlocked() -> _Unlocked | None:
         return None
 
 
-def _optimized(piece: Piece, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    """A module that the passes ran over which it is worth."""
-    module = llvm.parse_assembly(piece.text, llvm.create_context())
-    module.verify()
-    if piece.passes not in _MANAGERS:
-        return module
+@contextmanager
+def _optimized(piece: Piece, machine: llvm.TargetMachine) -> Iterator[llvm.ModuleRef]:
+    """A module that the passes ran over which it is worth. It ends before its context: the garbage collector, where it
+    finds both in the traceback of an error, may end the context first, and with that the process."""
+    with llvm.create_context() as context, llvm.parse_assembly(piece.text, context) as module:
+        module.verify()
+        if piece.passes in _MANAGERS:
+            _run_passes(module, piece.passes, machine)
+        yield module
+
+
+def _run_passes(module: llvm.ModuleRef, passes: Passes, machine: llvm.TargetMachine) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    passes, unlocked = _MANAGERS[piece.passes](builder), _unlocked()
-    if unlocked is None:
-        passes.run(module, builder)
-    else:
-        unlocked.run_passes(passes, module, builder)
-    return module
+    unlocked = _unlocked()
+    with llvm.create_pass_builder(machine, options) as builder, _MANAGERS[passes](builder) as manager:
+        if unlocked is None:
+            manager.run(module, builder)
+        else:
+            unlocked.run_passes(manager, module, builder)
 
 
 def _few_passes(_: llvm.PassBuilder) -> llvm.ModulePassManager:
@@ -251,13 +259,13 @@ def object_code(piece: Piece, target: Target) -> bytes:
 def _object_code(piece: Piece, machine: llvm.TargetMachine) -> bytes:
     """The object file of a module, by one of LLVM's machines."""
     unlocked = _unlocked()
-    module = _optimized(piece, machine)
-    if unlocked is None:
-        return machine.emit_object(module)  # type: ignore[no-any-return]  # llvmlite is untyped
-    with unlocked.message() as error:
-        buffer = unlocked.emit(machine, module, 1, error)
-        if not buffer:
-            raise RuntimeError(str(error))
+    with _optimized(piece, machine) as module:
+        if unlocked is None:
+            return machine.emit_object(module)  # type: ignore[no-any-return]  # llvmlite is untyped
+        with unlocked.message() as error:
+            buffer = unlocked.emit(machine, module, 1, error)
+            if not buffer:
+                raise RuntimeError(str(error))
     try:
         return string_at(unlocked.start(buffer), unlocked.size(buffer))
     finally:
@@ -293,13 +301,15 @@ def object_files(modules: Sequence[Piece], target: Target, wish: Wish) -> tuple[
 def assembly(piece: Piece, target: Target) -> str:
     """The assembly listing of a module."""
     machine = _machine(target, piece.passes)
-    listing: str = machine.emit_assembly(_optimized(piece, machine))
+    with _optimized(piece, machine) as module:
+        listing: str = machine.emit_assembly(module)
     return listing
 
 
 def optimized_text(piece: Piece, target: Target) -> str:
     """The module as LLVM's passes leave it."""
-    return str(_optimized(piece, _machine(target, piece.passes)))
+    with _optimized(piece, _machine(target, piece.passes)) as module:
+        return str(module)
 
 
 @lru_cache(1)
