@@ -34,6 +34,12 @@ class ListOp(Op):
                              f"{element}")
         return (*element[:self.axis], 1, *element[self.axis:]) if self.stacked else element
 
+    def along(self, shape: Shape) -> int:
+        """The axis of a list of some shape."""
+        if not 0 <= self.axis < len(shape):
+            raise ShapeError(f"axis {self.axis}: expected one of a list of shape {shape} that counts from the front")
+        return self.axis
+
 
 @dataclass(frozen=True)
 class ElementOp(ListOp):
@@ -86,9 +92,8 @@ class ListBegin(ListOp):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         given = tuple(args[k].shape for k in range(len(args)))
         shape = given[self.position]
-        if not 0 <= self.axis < len(shape):
-            raise ShapeError(f"axis {self.axis}: expected one of a list of shape {shape} that counts from the front")
-        if not is_length(shape[self.axis]) and shape[self.axis] == 0:
+        length = shape[self.along(shape)]
+        if not is_length(length) and length == 0:
             for begin in (*self._guessed(given), shape):
                 with suppress(Unknown):
                     made = args.call(self.body, (*given[:self.position], begin, *given[self.position + 1:]))
@@ -229,7 +234,8 @@ class ListErase(ListChange):
     inputs: ClassVar[Count] = exactly(2)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        return (replaced(args[0].shape, self.axis, larger(args[0].shape[self.axis] - 1, 0)),)
+        axis, shape = self.along(args[0].shape), args[0].shape
+        return (replaced(shape, axis, larger(shape[axis] - 1, 0)),)
 
 
 @dataclass(frozen=True)

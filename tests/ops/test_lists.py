@@ -110,6 +110,8 @@ CASES = [
     Case("the only one", ListErase(1, True), [X[:, :1], np.array(0, I64)], [NONE]),
     Case("beyond", ListErase(1, True), [X, np.array(4, I64)], [X[:, 1:]],
          error="position: expected -4 to 3 for 4 elements, found 4"),
+    Case("from behind", ListErase(-1), [X, np.array(0, I64)], [X], error="axis -1: expected one of a list"),
+    Case("no such axis", ListErase(3), [X, np.array(0, I64)], [X], error="axis 3: expected one of a list"),
     Case("of nothing", ListErase(1, True), [NONE, np.array(-1, I64)], [NONE], error="for 0 elements, found -1"),
     Case("first", ListSet(1, True), [X, ROW, np.array(0, I64)], [np.stack([ROW, *X.swapaxes(0, 1)[1:]], 1)]),
     Case("last", ListSet(1, True), [X, ROW, np.array(3, I64)], [np.stack([*X.swapaxes(0, 1)[:3], ROW], 1)]),
