@@ -57,14 +57,17 @@ def spectrum(shape: tuple[int, ...], height: int, width: int) -> Model:
     return b.build()
 
 
-def test_open_matrices(folder: object, compiled: list[str]) -> None:
+@pytest.mark.parametrize("height", [12, 1])
+def test_open_matrices(height: int, folder: object, compiled: list[str]) -> None:
     """Of any number, height and width."""
-    session = circlet.Session(spectrum((-1, -1, -1), 12, 20), backend="native")
-    for shape in ((2, 12, 20), (3, 5, 40), (9, 30, 7), (5, 2, 2)):
-        x = values(shape, np.float32, 1)
-        expected = np.fft.rfft2(x.astype(np.float64), (12, 20)).astype(np.complex64)
-        np.testing.assert_allclose(session.invoke(0, [x])[0], expected, 1e-6, 1e-6 * np.abs(expected).max())
-    assert len(compiled) == 1
+    session = circlet.Session(spectrum((-1, -1, -1), height, 20), backend="native")
+    for shapes in (((2, 12, 20), (3, 5, 40), (9, 30, 7), (5, 2, 2)), ((3, 0, 30), (3, 4, 0), (0, 12, 20))):
+        for shape in shapes:
+            x = values(shape, np.float32, 1)
+            expected = np.fft.rfft2(x.astype(np.float64), (height, 20)).astype(np.complex64)
+            found = session.invoke(0, [x])[0]
+            np.testing.assert_allclose(found, expected, 1e-6, 1e-6 * np.abs(expected).max(initial=0))
+        assert len(compiled) == 1 or 0 in shape
     assert set(session.backend_of(0)) == {"native"}
 
 

@@ -112,8 +112,8 @@ def rfft2d(node: Node[Rfft2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             return [*e.delinear(e.builder.add(first.register, lane), outer), e.number(0)]
 
         given.clear(e)
-        parts = 2 if width % 2 else 1
-        with rolled(e, here.register) as lane, rolled(e, Whole(e, x.shape[-1]).at_most(width).register) as k:
+        parts, there = 2 if width % 2 else 1, Whole(e, x.shape[-1]).at_most(width) * Whole(e, x.shape[-2]).at_most(1)
+        with rolled(e, here.register) as lane, rolled(e, there.register) as k:
             place = e.builder.add(e.builder.mul(k, e.number(parts * lanes)), lane)
             given.put(e, place, x.element(e, [*row(lane), k]))
         found = transform(e, node.function, given, spare)
