@@ -204,6 +204,7 @@ def test_native_code_begins_inner_loops_in_registers(name: str) -> None:
     assert {each.action for each in session.copies()} == {Action.REGISTER}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 @pytest.mark.parametrize(("inner", "edges"), CASES)
 def test_inner_loops_begin_with_the_same_values_each_time(inner: Inner, edges: list[list[str]], backend: str) -> None:

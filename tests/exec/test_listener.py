@@ -62,6 +62,7 @@ def inputs_of(model: circlet.Model) -> list[g.Array]:
     return [np.ones([max(dim, 2) if dim < 0 else dim for dim in each.signature], each.dtype.numpy) for each in tensors]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elide", g.ELISION, ids=["elision", "copies"])
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 @pytest.mark.parametrize("name", NAMES)

@@ -132,6 +132,7 @@ def by_litert(content: bytes, arrays: Sequence[Array]) -> Array:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "index"), [
     (np.float32, np.int32), (np.float64, np.int64), (np.int8, np.int32), (np.int64, np.int64), (np.bool_, np.int32)])
 @pytest.mark.parametrize("body", BODIES)

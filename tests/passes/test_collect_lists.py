@@ -60,6 +60,7 @@ def rows(x: Any, count: int) -> list[Any]:
     return [(k + 2) * x for k in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_lists(name: str, backend: str) -> None:

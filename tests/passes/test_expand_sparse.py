@@ -53,6 +53,7 @@ def layouts(draw: st.DrawFn) -> tuple[Array, dict[int, int], tuple[int, ...], tu
     return values.astype(np.float32), blocks, order, tuple(each >= rank or draw(st.booleans()) for each in order)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(layouts())
 def test_any_layout(layout: tuple[Array, dict[int, int], tuple[int, ...], tuple[bool, ...]]) -> None:

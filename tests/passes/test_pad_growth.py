@@ -59,6 +59,7 @@ def expect_same(model: circlet.Model, first: int, turns: Sequence[int], backend:
             np.testing.assert_allclose(found, expected, rtol=10 * tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PADDED)
 def test_results(name: str) -> None:
     model = growing(PADDED[name])
@@ -66,6 +67,7 @@ def test_results(name: str) -> None:
     expect_same(model, 1, (0, 1, 5, 70))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "first"), [(Shape(0), 0), (Shape(3, more=3), 3), (Shape(-1), 0), (Shape(-1), 64)],
                          ids=str)
 @pytest.mark.parametrize("name", ["attention", "sum", "heads", "mean by length"])

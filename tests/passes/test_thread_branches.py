@@ -177,6 +177,7 @@ def several(steps: Sequence[Step], results: int) -> Model:
     return b.build()
 
 
+@pytest.mark.slow
 @given(steps=STEPS, results=st.integers(1, 4))
 @example([(doubled, doubled, 1, 0, 0, 0, flag_alone), (raised, raised, 0, 1, 1, 1, flag_alone),
           (doubled, doubled, 1, 1, 0, 1, flag_alone), (kept, raised, 0, 1, 0, 0, flag_alone)], 1)

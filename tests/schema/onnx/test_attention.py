@@ -145,6 +145,7 @@ def content(case: Call) -> bytes:
                                    ir_version=8).SerializeToString())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 @pytest.mark.parametrize("case", CALLS, ids=[f"{case.op}-{k}" for k, case in enumerate(CALLS)])
 def test_as_onnxruntime(case: Call, backend: str) -> None:

@@ -120,6 +120,7 @@ def calls(depth: int, body: str, first: str = "") -> bytes:
     return bytes(onnx.parser.parse_model("\n".join([head, *functions])).SerializeToString())
 
 
+@pytest.mark.slow
 def test_functions_that_multiply() -> None:
     """Ten levels are 1024 operators; of forty the file is a kilobyte longer."""
     session = circlet.Session(circlet.load(calls(10, "Neg")), "cpu")

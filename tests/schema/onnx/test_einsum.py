@@ -60,6 +60,7 @@ OPEN = {
 """Lengths that the inputs have, one after the other; those of one letter are equal, or one of them is 1."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 @pytest.mark.parametrize("equation", OPEN)
 def test_open_lengths(equation: str, backend: str) -> None:

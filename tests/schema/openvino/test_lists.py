@@ -72,6 +72,7 @@ CASES = [Rows("all"), Rows("some", more=2), Rows("single", is_single=True),
          Rows("backwards", step=-1, last=True, carries=3), Rows("shared", shares=True, more=1, carries=3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "backend"), [
     *((each, "cpu") for each in CASES), *(pytest.param(each, "native", marks=NATIVE) for each in CASES)], ids=str)
 def test_as_openvino(case: Rows, backend: str, tmp_path: Path) -> None:
