@@ -12,6 +12,7 @@ from circlet.runtime.ops import controlflow
 from circlet.schema.importer.graph import Value, type_text
 from circlet.schema.onnx.bodies import Body, translate_body, union
 from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.sequence import united
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.scope import Scope
 from circlet.schema.onnx.translate import translate
@@ -37,7 +38,10 @@ def if_(node: Node) -> Sequence[Value]:
         body.finish(captured)
     shapes = [merged(pair) for pair in zip(then.shapes, other.shapes, strict=True)]
     op = controlflow.If(then.graph.index, other.graph.index)
-    return node.graph.op(op, node[0], *captured, count=len(shapes), types=then.types, shapes=shapes)
+    results = node.graph.op(op, node[0], *captured, count=len(shapes), types=then.types, shapes=shapes)
+    held = map(united, then.held, other.held)
+    return [each if own is None else node.graph.declare(each, held_shapes=own)
+            for each, own in zip(results, held, strict=True)]
 
 
 def _branches(scope: Scope, graphs: Sequence[Any]) -> Sequence[Body]:

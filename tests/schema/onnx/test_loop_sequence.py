@@ -208,3 +208,13 @@ def test_no_such_slice(place: int, backend: str) -> None:
 def test_a_list_that_stays_empty_tells_no_rank() -> None:
     with pytest.raises(UnsupportedError, match=r"graph 't', node 1 .*rank only a run tells: 'all'"):
         load(NEVER_FILLED)
+
+
+def test_lists_of_branches_tell_what_is_in_them() -> None:
+    model = load("""g (bool c, float[n, 3] a, float[m, 3] b) => (float[k, 3] y) {
+        zero = Constant<value = int64 {0}>()
+        s = If(c) <then_branch = t () => (seq(float) p) { p = SequenceConstruct(a) },
+                   else_branch = e () => (seq(float) q) { q = SequenceConstruct(a, b) }>
+        y = SequenceAt(s, zero) }""", 17)
+    main = model.subgraphs[0]
+    assert main.tensors[main.outputs[0]].declared == (-1, 3)
