@@ -137,6 +137,11 @@ def _changing(node: Node[Any], position: int) -> tuple[Array, Callable[[], int],
     return np.moveaxis(node.input(0), axis, 0), node.input(position).item, element, np.moveaxis(node.out, axis, 0)
 
 
+@rule(ops.ListStack, accepts=moving())
+def list_stack(node: Node[ops.ListStack]) -> Step:
+    return lambda: store(node.out, np.stack(node.inputs, node.op.axis))
+
+
 @rule(ops.ListJoin, accepts=_elements(moving()))
 def list_join(node: Node[ops.ListJoin]) -> Step:
     elements, axis, (out, ends) = node.inputs, node.op.axis, node.outputs

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import ClassVar
 
-from circlet.runtime.ir.length import is_late, is_length, larger
+from circlet.runtime.ir.length import is_late, is_length, larger, may_differ
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.layout import Concatenation
@@ -47,6 +47,9 @@ class ElementOp(ListOp):
 
     are_single: bool = False
     """Whether elements that are not stacked are of size 1 along the axis."""
+    are_joined: bool = False
+    """Whether something joins the elements, so that they have one shape but for the axis, even if only the run tells
+    their sizes."""
 
     def slice(self, element: Shape) -> Shape:
         found = super().slice(element)
@@ -126,9 +129,6 @@ class ListAppend(ElementOp):
     name: ClassVar[str] = "LIST_APPEND"
     lays_together: ClassVar[bool] = True
     inputs: ClassVar[Count] = exactly(2)
-    are_joined: bool = False
-    """Whether something joins the elements, so that they have one shape but for the axis, even if only the run tells
-    their sizes."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape, added = args[0].shape, self.slice(args[1].shape)
@@ -143,8 +143,10 @@ class ListAppend(ElementOp):
 
     def _grown(self, shape: Shape, added: Shape) -> Shape | None:
         """What two shapes that must be one are; a size that only the run tells is that of the element, input 1."""
-        found = [new if agreed(old, new) is None and self.are_joined and (is_late(old) or is_late(new))
-                 else agreed(old, new) for old, new in zip(shape, added, strict=True)]
+        if not self.are_joined:
+            return _of_one_shape(shape, added)
+        found = [new if agreed(old, new) is None and (is_late(old) or is_late(new)) else agreed(old, new)
+                 for old, new in zip(shape, added, strict=True)]
         sizes = tuple(each for each in found if each is not None)
         return sizes if len(sizes) == len(shape) else None
 
@@ -206,7 +208,8 @@ class ListChange(ElementOp):
         """The shape of the list, which an element must fit into; without elements it may be of any."""
         added = self.slice(element)
         if len(added) == len(list_):
-            found = agreed_shape(list_, replaced(added, self.axis, list_[self.axis]))
+            agree = agreed_shape if self.are_joined else _of_one_shape
+            found = agree(list_, replaced(added, self.axis, list_[self.axis]))
             if found is not None:
                 return found
             if not is_length(list_[self.axis]) and list_[self.axis] == 0:
@@ -264,6 +267,36 @@ def replaced_place(position: int, count: int) -> int:
 
 
 @dataclass(frozen=True)
+class ListStack(ListOp):
+    """Elements of one shape, stacked along the axis."""
+
+    name: ClassVar[str] = "LIST_STACK"
+    lays_together: ClassVar[bool] = True
+    inputs: ClassVar[Count] = at_least(1)
+    stacked: bool = True
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        for k in range(1, len(args)):
+            if _of_one_shape(shape, args[k].shape) is None:
+                raise ShapeError(f"input {k}: expected the shape of input 0, {shape}, found {args[k].shape}")
+        return (replaced(self.slice(shape), self.axis, len(args)),)
+
+
+def _of_one_shape(one: Shape, other: Shape) -> Shape | None:
+    """What two shapes are that must be one; None where they are not, or only the run tells whether they are, since
+    elements of a list that nothing joins may differ."""
+    if len(one) != len(other) or any(map(_differ_late, one, other)):
+        return None
+    return agreed_shape(one, other)
+
+
+def _differ_late(one: int, other: int) -> bool:
+    """Whether only the run tells whether two sizes differ."""
+    return (is_late(one) or is_late(other)) and may_differ(one, other)
+
+
+@dataclass(frozen=True)
 class ListJoin(ListOp):
     """Elements joined along the axis, and where they end, int64 (n,)."""
 
@@ -271,8 +304,13 @@ class ListJoin(ListOp):
     lays_together: ClassVar[bool] = True
     inputs: ClassVar[Count] = at_least(1)
     results: ClassVar[Count] = exactly(2)
+    are_joined: bool = False
+    """Whether something joins the elements, so that they have one shape but for the axis."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        beside = [(*args[k].shape[:self.axis], *args[k].shape[self.axis + 1:]) for k in range(len(args))]
+        if not self.are_joined and any(any(map(_differ_late, beside[0], each)) for each in beside):
+            raise Unknown
         return (*Concatenation(self.axis).infer(args), (len(args),))
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:

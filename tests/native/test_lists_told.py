@@ -91,6 +91,25 @@ def test_elements_of_other_sizes_are_errors(folder: Path) -> None:
         np.testing.assert_array_equal(session.run(inputs)["y"], before)
 
 
+CHOSEN = """g (float[n, 4] x, int64[k] at) => (float[m, 4] y) { zero = Constant<value = int64 {0}>()
+    level = Gather<axis = 1>(x, zero) yes = Constant<value = bool {1}>() nought = Constant<value = float {0.0}>()
+    above = Greater(level, nought) below = Less(level, nought) many = Shape(at) count = Gather(many, zero)
+    a = Compress<axis = 0>(x, above) b = Compress<axis = 0>(x, below) list = SequenceConstruct(a, b)
+    empty = SequenceEmpty() all = Loop(count, yes, empty)<body = body (int64 i, bool c, seq(float) items)
+        => (bool more, seq(float) longer) { more = Identity(yes) place = Gather(at, i) z = SequenceAt(list, place)
+        longer = SequenceInsert(items, z) }> y = ConcatFromSequence<axis = 0>(all) }"""
+
+
+def test_elements_that_nothing_joins_may_be_of_sizes_that_the_run_tells(folder: Path, compiled: list[str]) -> None:
+    session = circlet.Session(load(CHOSEN, 17), "native")
+    for count in (9, 4, 30, 1, 12):
+        x = np.random.default_rng(count).standard_normal((count, 4)).astype(np.float32)
+        parts, at = (x[x[:, 0] > 0], x[x[:, 0] < 0]), [0, 1, 1, 0, -1]
+        np.testing.assert_array_equal(session.run({"x": x, "at": np.array(at)})["y"],
+                                      np.concatenate([parts[each] for each in at]))
+    assert len(compiled) == 1
+
+
 def stays(model: Model) -> bool:
     """Whether something joins a list."""
     return any(isinstance(each.op, SequenceConcat) for each in model.subgraphs[0].operators)

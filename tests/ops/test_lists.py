@@ -17,6 +17,7 @@ from circlet.runtime.ops.lists import (
     ListOnly,
     ListPart,
     ListSet,
+    ListStack,
 )
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
@@ -60,6 +61,9 @@ CASES = [
     Case("first, with ends", ListAppendPart(1), [np.zeros((0, 0, 3), np.float32), X, ENDS[:0]],
          [X, np.array([4], I64)]),
     Case("other rank, with ends", ListAppendPart(1), [X, ROW, ENDS], [X, ENDS], error="cannot append an element of"),
+    Case("elements", ListStack(1), [ROW, 2 * ROW], [np.stack([ROW, 2 * ROW], 1)]),
+    Case("one element", ListStack(2), [ROW], [ROW[..., None]]),
+    Case("of other shapes", ListStack(0), [ROW, ROW[:1]], [ROW], error="input 1: expected the shape of input 0"),
     Case("joined", ListJoin(1), [X, NONE, X[:, 2:]], [np.concatenate([X, X[:, 2:]], 1), np.array([4, 4, 6], I64)]),
     Case("joined, one", ListJoin(0), [ROW], [ROW, np.array([2], I64)]),
     Case("joined, other sizes", ListJoin(0), [X, NONE], [X, ENDS[:2]], error="input 1: expected the shape of input 0"),

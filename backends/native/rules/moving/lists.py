@@ -42,6 +42,7 @@ from circlet.runtime.ops.lists import (
     ListOnly,
     ListPart,
     ListSet,
+    ListStack,
 )
 from circlet.runtime.ops.operands import replaced
 from circlet.runtime.ops.sequence import NO_VALUE
@@ -169,6 +170,13 @@ def _place(node: Node[Any], index: int, count: int, more: int = 0) -> Whole:
     expect(node, number.is_in(0, Whole(node.function.e, count + more) - 1),
            f"position: expected {-count} to {count + more - 1} for {count} elements, found {{}}", position)
     return number
+
+
+@nest(ListStack, movable, memory_inputs=frozenset())
+def list_stack(node: Node[ListStack], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of elements: all of them along a new axis, by `join`."""
+    inputs = [node.input(k) for k in range(len(node.call.inputs))]
+    join(e, sinks[0], [each.reshaped(node.op.slice(each.shape)) for each in inputs], node.op.axis)
 
 
 @nest(ListJoin, movable, memory_inputs=frozenset())

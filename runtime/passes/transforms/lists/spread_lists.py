@@ -32,6 +32,7 @@ from circlet.runtime.ops.lists import (
     ListOnly,
     ListPart,
     ListSet,
+    ListStack,
 )
 from circlet.runtime.ops.loop_steps import LoopLength, LoopZeros
 from circlet.runtime.ops.sequence import (
@@ -264,18 +265,25 @@ class _Graph:
                 self._ends[made] = self._constant(f"{self._graph.tensors[made].name}_ends", [])
             return replace(operator, op=ListEmpty(web.axis, web.stacked, web.sizes(0)), inputs=self._like(web))
         if isinstance(operator.op, SequenceInsert):
-            if has_place(operator):
-                kind = ListSet if operator.inputs[0] in self._data else ListInsert
-                return replace(operator, op=kind(web.axis, web.stacked, web.are_single), inputs=inputs)
-            if not web.has_ends:
-                op = ListAppend(web.axis, web.stacked, web.are_single, not web.is_guessed)
-                return replace(operator, op=op, inputs=inputs[:2])
-            given = (*inputs[:2], self._ends[operator.inputs[0]])
-            part = ListAppendPart(web.axis, are_joined=not web.is_guessed)
-            return replace(operator, op=part, inputs=given, outputs=(made, self._companion(made)))
+            return self._inserting(operator, web, inputs)
         if web.has_ends:
-            return replace(operator, op=ListJoin(web.axis), outputs=(made, self._companion(made)))
-        return replace(operator, op=Pack(len(inputs), web.axis) if web.stacked else Concatenation(web.axis))
+            op = ListJoin(web.axis, are_joined=not web.is_guessed)
+            return replace(operator, op=op, outputs=(made, self._companion(made)))
+        if not web.stacked:
+            return replace(operator, op=Concatenation(web.axis))
+        return replace(operator, op=ListStack(web.axis) if web.is_guessed else Pack(len(inputs), web.axis))
+
+    def _inserting(self, operator: Operator, web: Web, inputs: tuple[int, ...]) -> Operator:
+        """What takes the place of an operator that puts an element into a sequence."""
+        how = (web.axis, web.stacked, web.are_single, not web.is_guessed)
+        if has_place(operator):
+            is_set = operator.inputs[0] in self._data
+            return replace(operator, op=ListSet(*how) if is_set else ListInsert(*how), inputs=inputs)
+        if not web.has_ends:
+            return replace(operator, op=ListAppend(*how), inputs=inputs[:2])
+        given, made = (*inputs[:2], self._ends[operator.inputs[0]]), operator.outputs[0]
+        part = ListAppendPart(web.axis, are_joined=not web.is_guessed)
+        return replace(operator, op=part, inputs=given, outputs=(made, self._companion(made)))
 
     def _like(self, web: Web) -> tuple[int, ...]:
         """What tells the shape of elements of a sequence where none are, if that is there."""
