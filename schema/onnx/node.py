@@ -97,7 +97,8 @@ class Node:
 
     def copy(self, value: Value) -> Value:
         """The value itself, as a result of this node."""
-        return self.graph.op(Alias(), value, types=(value.type,))[0]
+        made = self.graph.op(Alias(), value, types=(value.type,))[0]
+        return made if value.held_shapes is None else self.graph.declare(made, held_shapes=value.held_shapes)
 
     def retyped(self, value: Value, type: Type) -> Value:
         """A sequence or optional that is held the same way as another type."""

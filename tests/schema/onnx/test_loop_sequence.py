@@ -214,7 +214,8 @@ def test_lists_of_branches_tell_what_is_in_them() -> None:
     model = load("""g (bool c, float[n, 3] a, float[m, 3] b) => (float[k, 3] y) {
         zero = Constant<value = int64 {0}>()
         s = If(c) <then_branch = t () => (seq(float) p) { p = SequenceConstruct(a) },
-                   else_branch = e () => (seq(float) q) { q = SequenceConstruct(a, b) }>
+                   else_branch = e () => (seq(float) q) { both = SequenceConstruct(a, b)
+                       q = Identity(both) }>
         y = SequenceAt(s, zero) }""", 17)
     main = model.subgraphs[0]
     assert main.tensors[main.outputs[0]].declared == (-1, 3)
