@@ -8,7 +8,14 @@ from collections.abc import Collection, Iterator, Sequence
 from circlet.runtime.ir.model import ABSENT, Model, Operator
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
-from circlet.runtime.ops.sequence import SequenceErase, SequenceInsert
+from circlet.runtime.ops.sequence import (
+    SequenceAt,
+    SequenceConcat,
+    SequenceConstruct,
+    SequenceErase,
+    SequenceInsert,
+    SequenceSplit,
+)
 from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.passes.transforms.lists.places import Place, connected, reached, same_values
 from circlet.runtime.records import replace
@@ -78,6 +85,44 @@ class Elements:
         shaped = [each for each in inputs if self._tensor(each).data is None or self._tensor(each).shape]
         return shaped[0] if len(shaped) == 1 else None
 
+    def differ_along(self, places: Collection[Place]) -> Sequence[int]:
+        """The axes along which elements are joined of those of other lists, or pieces of what is cut, of which nobody
+        says how long they are, so that elements are of as many lengths."""
+        found, seen, left = set[int](), set[Place](), [*places]
+        while left:
+            near = connected(self._around, left.pop()) - seen
+            seen |= near
+            for one in near:
+                made, alike = self._made.get(one), self._alike(one)
+                left += [] if alike is None else [alike]
+                if made is not None and isinstance(made.op, (SequenceAt, SequenceConcat)):
+                    inside, cuts = self._inside((one[0], made.inputs[0]))
+                    left += inside if isinstance(made.op, SequenceAt) else []
+                    found |= cuts if isinstance(made.op, SequenceAt) else self._open_axes(made.op, inside)
+        return sorted(found)
+
+    def _open_axes(self, op: SequenceConcat, inside: Sequence[Place]) -> set[int]:
+        """The axis along which such elements are joined, if nobody says how long these are."""
+        if op.new_axis:
+            return set()
+        sizes = [each.signature for each in map(self.declared, inside) if each is not None]
+        axes = {op.axis % len(each) if each else 0 for each in sizes}
+        return {axis for axis in axes if any(-1 in each[axis:axis + 1] for each in sizes)}
+
+    def _inside(self, sequence: Place) -> tuple[list[Place], set[int]]:
+        """What is put into a sequence, and along which axes something is cut into it."""
+        made = [(each[0], self._made[each]) for each in connected(self._around, sequence) if each in self._made]
+        given = [(index, each.inputs[1:2] if isinstance(each.op, SequenceInsert) else each.inputs)
+                 for index, each in made if isinstance(each.op, (SequenceConstruct, SequenceInsert))]
+        cuts = {self._axis(index, each, each.op.axis) for index, each in made
+                if isinstance(each.op, SequenceSplit) and each.op.keep_axis}
+        return [(index, tensor) for index, tensors in given for tensor in tensors], cuts
+
+    def _axis(self, index: int, operator: Operator, axis: int) -> int:
+        """An axis of an operator's first input, counted from the front."""
+        declared = self.declared((index, operator.inputs[0]))
+        return axis % len(declared.signature) if declared is not None and declared.signature else axis
+
     def equal(self, places: Collection[Place]) -> set[Place]:
         """The inputs of branches that are one of some values wherever both are there."""
         begins = {self._begin(each) for each in places}
@@ -128,16 +173,17 @@ def _sources(index: int, operator: Operator, are_sizes: bool) -> Iterator[tuple[
             yield (index, tensor), is_size or position in operator.op.sizes
 
 
-def alone(elements: Sequence[Tensor], are_all: bool) -> tuple[int, bool]:
-    """The axis along which elements lie that nothing joins, and whether it is a new one: if they have one shape, else
-    the last one along which they may differ.
+def alone(elements: Sequence[Tensor], are_all: bool, along: Sequence[int]) -> Sequence[tuple[int, bool]]:
+    """The axes along which elements may lie that nothing joins, in the order of trying, and whether they are new ones:
+    if they have one shape, else those along which they may differ, of which it is the last one more often than not.
 
     Args:
         elements: as they are declared.
         are_all: whether there are no others.
+        along: the axes along which they differ for what they are made of.
     """
     sizes = zip(*(each.signature for each in elements), strict=True)
     differ = [axis for axis, each in enumerate(sizes) if -1 in each or len({*each}) > 1]
-    if differ or not are_all:
-        return max(differ, default=-1), False
-    return 0, True
+    if along or differ or not are_all:
+        return [(axis, False) for axis in dict.fromkeys((*along, *reversed(differ)))] or [(-1, False)]
+    return [(0, True)]

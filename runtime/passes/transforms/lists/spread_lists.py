@@ -60,12 +60,13 @@ Stays: TypeAlias = "Callable[[Model, int, int, bool], bool]"
 def spread_lists(model: Model, is_code: Stays = lambda *_: True) -> Model:
     """Replaces the operators on such sequences, which keep their places. Subgraphs that sequences go to are new ones,
     as anyone may run the old ones. The model itself, if loops of the new one are no code."""
+    tried: set[frozenset[tuple[object, ...]]] = set()
     for guess in Guess:
         webs = [each for each in webs_of(model, guess) if each.is_right]
-        if not webs:
+        layout = frozenset(each.layout for each in webs)
+        if not webs or layout in tried:
             continue
-        if guess is not Guess.ANY and not any(each.are_single or (each.is_guessed and each.stacked) for each in webs):
-            continue
+        tried.add(layout)
         spreading = _Spreading(model, webs)
         changed = spreading.model()
         are_apart = any(each.is_guessed for each in webs)

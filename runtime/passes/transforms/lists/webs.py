@@ -39,6 +39,11 @@ class Guess(Enum):
     SAME = auto()
     """Those that nothing joins have one shape, where no turn of a loop may cut one short."""
     ANY = auto()
+    """Those that nothing joins differ along the last axis along which they may."""
+    NEXT = auto()
+    """They differ along the one before it."""
+    THIRD = auto()
+    """They differ along the one before that."""
     SINGLE = auto()
     """As SAME, and those that are joined and read or changed by position have size 1: one that is cut short is an
     error."""
@@ -76,6 +81,11 @@ class Web:
         """The declared shape of an element, with a size for each that is not known."""
         assert self.element is not None, "the sequence has elements"
         return tuple(size if each < 0 else each for each in self.element.declared or ())
+
+    @property
+    def layout(self) -> tuple[object, ...]:
+        """What tells how its elements lie."""
+        return min(self.places), self.axis, self.stacked, self.are_single
 
     def crosses(self, model: Model, index: int) -> bool:
         """Whether a subgraph takes or gives it."""
@@ -140,9 +150,11 @@ def _laid_out(model: Model, web: Web, elements: Elements, guess: Guess) -> bool:
     known = [each for each in declared if each is not None]
     if not known or len(joins) > 1 or len({(len(each.signature), each.dtype) for each in known}) > 1:
         return False
-    (axis, web.stacked), = joins or {alone(known, len(known) == len(declared))}
+    differ = [] if joins else elements.differ_along(given)
+    ways = [*joins] or alone(known, len(known) == len(declared), differ)
+    axis, web.stacked = ways[min(_FURTHER.get(guess, 0), len(ways) - 1)]
     web.is_guessed, web.may_be_empty = not (web.stacked or joins), not all(each.inputs for _, each in constructs)
-    if guess is not Guess.ANY and web.is_guessed and not any(map(elements.may_be_short, given)):
+    if guess in _ALIKE and web.is_guessed and not (differ or any(map(elements.may_be_short, given))):
         axis, web.stacked = 0, True
     most = len(known[0].signature) + web.stacked
     web.axis, web.element = axis + most if axis < 0 else axis, known[0]
@@ -162,6 +174,8 @@ def has_place(changing: Operator) -> bool:
     return changing.inputs[1 + isinstance(changing.op, SequenceInsert):] not in ((), (ABSENT,))
 
 
+_FURTHER = {Guess.NEXT: 1, Guess.THIRD: 2}
+_ALIKE = {Guess.SAME, Guess.SINGLE}
 _KNOWN = {SequenceAt, SequenceConcat, SequenceConstruct, SequenceErase, SequenceInsert, SequenceLength, SequenceSplit}
 _OF_OPTIONALS = {OptionalGetElement, OptionalHasElement, OptionalOf}
 _OF_PIECES = {SequenceAt, SequenceLength, SequenceSplit}
