@@ -68,7 +68,7 @@ def _compiled() -> Pipeline:
         from circlet.runtime.passes.manager import Pass
         from circlet.runtime.passes.pipelines import compiled
 
-    return compiled(Pass("fuse_operators", _fuse_operators), _grows)
+    return compiled(Pass("fuse_operators", _fuse_operators), _Growing().grows)
 
 
 def _fuse_operators(model: Model) -> Model:
@@ -78,16 +78,32 @@ def _fuse_operators(model: Model) -> Model:
     return fuse_operators(model)
 
 
-def _grows(model: Model, subgraph: int, operator: int, are_apart: bool) -> bool:
+class _Growing:
+    """Tells which loops are code as they stand. What is derived of a model answers all that is asked of it in turn."""
+
+    def __init__(self) -> None:
+        self._model: Model | None = None
+        self._executors: ExecutorMap | None = None
+
+    def grows(self, model: Model, subgraph: int, operator: int, are_apart: bool) -> bool:
+        """Whether an operator of a subgraph is one; see `grows` of native code."""
+        with LOADING:
+            from circlet.backends.native.lower.growing import grows
+
+        if model is not self._model:
+            self._model, self._executors = model, _outlining(model)
+        return self._executors is not None and grows(self._executors, subgraph, operator, are_apart)
+
+
+def _outlining(model: Model) -> ExecutorMap | None:
+    """The executors of a model that is not to run; None where something of it is not supported."""
     with LOADING:
-        from circlet.backends.native.lower.growing import grows
         from circlet.runtime.exec.executor_map import ExecutorMap
 
     try:
-        executors = ExecutorMap(model, partial(_native_backends, False, 1, None), elide=True)
+        return ExecutorMap(model, partial(_native_backends, False, 1, None), elide=True)
     except UnsupportedError:
-        return False
-    return grows(executors, subgraph, operator, are_apart)
+        return None
 
 
 def _cpu(num_threads: int) -> Choice:

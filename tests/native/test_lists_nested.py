@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet import session as sessions
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.ir.model import Model
 from tests.needs import NATIVE
 
 pytest.importorskip("onnx")
@@ -139,3 +142,16 @@ def test_rows_that_are_taken_no_times_are_left_out(name: str, folder: Path) -> N
         inputs["d"][:, 1:4] = 0
         inputs["d"][1] = times
         np.testing.assert_allclose(session.run(inputs)["y"], padded(of(inputs["x"], inputs["d"]), axis), 1e-4, 1e-4)
+
+
+def test_what_is_derived_of_a_model_answers_all_that_is_asked_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Model] = []
+    outlining = sessions._outlining
+
+    def counted(model: Model) -> ExecutorMap | None:
+        made.append(model)
+        return outlining(model)
+
+    monkeypatch.setattr(sessions, "_outlining", counted)
+    circlet.Session(load(CASES["rows"][0], 17), "native")
+    assert 0 < len(made) == len({id(each) for each in made})
