@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import detection, index, resample, sample, sort
+from circlet.runtime.ir.types import DType, Padding
+from circlet.runtime.ops import detection, index, pool, resample, sample, sort
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
 from circlet.schema.openvino.rules import Node, layer
@@ -27,17 +27,27 @@ def roi_align(node: Node) -> Value:
     """The mode `half_pixel` has boxes moved by half an element of what they are relative to."""
     samples, mode = node.integer("sampling_ratio"), node.choice(
         "aligned_mode", {each: each for each in ("asymmetric", "half_pixel_for_nn", "half_pixel")}, "asymmetric")
-    node.choice("mode", {"avg": None})
+    is_max = node.choice("mode", {"avg": False, "max": True})
+    if is_max and samples < 1:
+        raise node.refusal("the greatest of as many samples as a box has")
     if (node.rank(0), node.rank(1)) != (4, 2):
         raise node.error(f"expected images and boxes, found shapes {node.shape(0)} and {node.shape(1)}")
-    rows, columns = (node.integer(name) for name in ("pooled_h", "pooled_w"))
-    op = sample.RoiAlign(rows, columns, samples, node.number("spatial_scale"), mode != "asymmetric")
+    rows, columns = (node.integer(name) * (samples if is_max else 1) for name in ("pooled_h", "pooled_w"))
+    op = sample.RoiAlign(rows, columns, 1 if is_max else samples, node.number("spatial_scale"), mode != "asymmetric")
 
     def aligned(images: Value, boxes: Value) -> Value:
         g, placed = node.graph, c.shift(node.graph, boxes, 0.5 if mode == "half_pixel" else 0.0)
-        return c.channels_first(g, g.apply(op, c.channels_last(g, images), placed, node[2]), 4)
+        found = g.apply(op, c.channels_last(g, images), placed, node[2])
+        return c.channels_first(g, _greatest(node, found, samples) if is_max else found, 4)
 
     return c.in_float32(node.graph, aligned, node[0], node[1])
+
+
+def _greatest(node: Node, found: Value, samples: int) -> Value:
+    """The greatest of the samples of each cell of a box, where each is a cell of its own, and of 0."""
+    g, size = node.graph, samples
+    greatest = g.apply(pool.MaxPool2D(Padding.VALID, size, size, filter_width=size, filter_height=size), found)
+    return c.maximum(g, greatest, c.like(0, greatest))
 
 
 @layer("NonMaxSuppression", since=9)

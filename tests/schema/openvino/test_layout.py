@@ -157,6 +157,9 @@ INDICES = [
     *(Case(f"regions_{mode}", lambda x, boxes, mode=mode: op.roi_align(
         x, boxes, const(np.array([1, 0, 1], i32)), 2, 3, 2, 0.5, "avg", mode),
            [draw(2, 3, 7, 9), REGIONS], dynamic=False) for mode in ("asymmetric", "half_pixel_for_nn", "half_pixel")),
+    *(Case(f"regions_greatest_{mode}", lambda x, boxes, mode=mode: op.roi_align(
+        x, boxes, const(np.array([1, 0, 1], i32)), 2, 3, 2, 0.5, "max", mode),
+           [draw(2, 3, 7, 9), REGIONS], dynamic=False) for mode in ("asymmetric", "half_pixel_for_nn", "half_pixel")),
     *(Case(f"bucketize_{right}", lambda x, right=right: op.bucketize(x, const([-1.0, 0.0, 0.5, 2.0]), "i32", right),
            [np.array([[-3, -1, -0.5, 0], [0.5, 1, 2, 9]], f32)]) for right in (False, True)),
     Case("topk", lambda x: op.topk(x, const(2), 1, "max", "value"), [X]),
