@@ -65,3 +65,17 @@ def test_what_changes_something_stays(op: Op, parameters: Sequence[Sequence[int]
     built = model(op, parameters, expected.shape, DType.of(expected.dtype))
     assert simplify_identities(built) is built
     np.testing.assert_array_equal(circlet.Session(built, "cpu").run([X])["y"], expected)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.float32])
+def test_bounds_that_are_no_integers_are_refused(dtype: type[np.generic]) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    bounds = [main.constant(np.array(each).astype(dtype)) for each in ([0, 0], [1, 1], [1, 1])]
+    x = main.input("x", DType.FLOAT32, X.shape)
+    main.output(main.op(StridedSlice(), x, *bounds, outputs=[g.declared("y", DType.FLOAT32, X.shape)])[0])
+    built = b.build()
+    assert simplify_identities(built) is built
+    for backend in ("cpu", "native"):
+        with pytest.raises(circlet.CircletError, match="element type"):
+            circlet.Session(built, backend)

@@ -43,6 +43,8 @@ def _takes_all(subgraph: Subgraph, operator: Operator) -> bool:
     begins, ends, strides = (each.data for each in parameters)
     if strides is None or len(entries) != 1 or strides.ndim != 1 or (strides != 1).any():
         return False
+    if ends is not None and ends.dtype.kind not in "iu":  # refused behind that
+        return False
     return strides.size <= len(source.signature) and all(
         (op.begin_mask >> k & 1 or (begins is not None and begins[k] == 0))
         and (op.end_mask >> k & 1 or (ends is not None and ends[k] == np.iinfo(ends.dtype).max))
