@@ -13,13 +13,13 @@ import numpy as np
 
 from circlet.backends.platform import Feature, current
 from circlet.given import Given
-from circlet.runtime.errors import InputError, RunError, UnsupportedError
+from circlet.runtime.errors import CircletError, InputError, RunError, UnsupportedError
 from circlet.runtime.exec.engine import Engine, interpreted
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.session import Session as RuntimeSession
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.types import Shape
+from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass, replace
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from circlet.runtime.exec.preparation import Preparation
     from circlet.runtime.passes.manager import Pipeline, Selection
     from circlet.schema.files import Source
+
+EVALUATED = 1 << 26
+"""Bytes that what is computed once of constants may take at a time."""
 
 _Backends: TypeAlias = "Callable[[ExecutorMap], Sequence[Backend]]"
 
@@ -68,7 +71,15 @@ def _compiled() -> Pipeline:
         from circlet.runtime.passes.manager import Pass
         from circlet.runtime.passes.pipelines import compiled
 
-    return compiled(Pass("fuse_operators", _fuse_operators), _Growing().grows)
+    return compiled(Pass("fuse_operators", _fuse_operators), _Growing().grows, _evaluated)
+
+
+def _evaluated(model: Model) -> Sequence[Array] | None:
+    """What a model without inputs gives, by numpy; None where that fails."""
+    try:
+        return RuntimeSession(lambda: model, _cpu(1), Limits(memory=EVALUATED)).invoke(0, [])
+    except CircletError:
+        return None
 
 
 def _fuse_operators(model: Model) -> Model:

@@ -6,10 +6,10 @@ runs, which is on models that have the operators that it changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.late import imported
 from circlet.runtime.passes.manager import Pass, Pipeline
 
@@ -68,22 +68,25 @@ INTERPRETED = Pipeline("interpreted", (
 """What every session does first, and all that one does which computes operator by operator."""
 
 
-def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int, bool], bool]) -> Pipeline:
+def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int, bool], bool],
+             evaluate: Callable[[Model], Sequence[Array] | None]) -> Pipeline:
     """What a session does that compiles.
 
     Args:
         fuse_operators: makes one operator of those whose code is written together.
         stays: whether a loop that grows is best left as it is; see `pad_growth`.
+        evaluate: what a model without inputs gives; see `fold_constants`.
     """
+    fold_constants = _pass("fold_constants", module="constants.fold_constants", given=(evaluate,))
     pad_growth = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE", given=(stays,))
     spread_lists = _pass("spread_lists", "OPTIONAL SEQUENCE_AT SEQUENCE_ERASE SEQUENCE_INSERT SEQUENCE_SPLIT",
                          module="lists.spread_lists", given=(stays,))
     collect_lists = _pass(COLLECT_LISTS.name, "LOOP", "SEQUENCE_CONCAT", module="lists.collect_code",
                           given=(stays, fuse_operators.run))
     return Pipeline("compiled", (
-        collect_lists, *(each for each in INTERPRETED.passes if each is not COLLECT_LISTS), THREAD_BRANCHES,
-        LIFT_VARIABLES, SEPARATE_LISTS, spread_lists, pad_growth, ABSORB_PADDING, ABSORB_TRANSPOSITION, FUSE_SILU,
-        fuse_operators))
+        fold_constants, collect_lists, *(each for each in INTERPRETED.passes if each is not COLLECT_LISTS),
+        THREAD_BRANCHES, LIFT_VARIABLES, SEPARATE_LISTS, spread_lists, pad_growth, ABSORB_PADDING, ABSORB_TRANSPOSITION,
+        FUSE_SILU, fuse_operators))
 
 
 def portable(declare_shapes: Pass) -> Pipeline:

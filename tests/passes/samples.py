@@ -161,6 +161,8 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "expand_sparse": lambda: _main(_sparse),
     "unpack_filters": lambda: _main(_packed),
     "eliminate_dead": lambda: _main(_unused),
+    "fold_constants": lambda: _main(lambda m, x: m.apply(Add(), x, m.apply(
+        Logistic(), m.constant(np.arange(3, dtype=np.float32))))),
     "separate_lists": lambda: SEPARATED["rotated"],
     "spread_lists": lambda: _main(_cut),
     "thread_branches": lambda: DECIDED["nested"][0],

@@ -24,8 +24,8 @@ from tests.needs import NATIVE
 from tests.passes.samples import SAMPLES
 
 MODELS = sorted((Path(__file__).parents[1] / "models").glob("*.tflite"))
-COMPILED = ["thread_branches", "lift_variables", "separate_lists", "spread_lists", "pad_growth", "absorb_padding",
-            "absorb_transposition", "fuse_silu", "fuse_operators"]
+COMPILED = ["fold_constants", "thread_branches", "lift_variables", "separate_lists", "spread_lists", "pad_growth",
+            "absorb_padding", "absorb_transposition", "fuse_silu", "fuse_operators"]
 NAMES = {*(each.name for pipeline in (IMPORTED, INTERPRETED, PORTABLE) for each in pipeline.passes), *COMPILED}
 
 
@@ -128,7 +128,7 @@ def test_a_session_stops_early() -> None:
 @NATIVE
 def test_results_do_not_depend_on_passes() -> None:
     model, x = SAMPLES["fuse_operators"](), np.arange(6, dtype=np.float32).reshape(2, 3)
-    for each in compiled(Pass("fuse_operators", lambda model: model), lambda *_: False).passes:
+    for each in compiled(Pass("fuse_operators", lambda model: model), lambda *_: False, lambda _: None).passes:
         found = circlet.Session(model, "native", passes=each.name).run({"x": x})
         np.testing.assert_array_equal(next(iter(found.values())), x * x + 1)
 
