@@ -49,7 +49,7 @@ class Graph:
 
     def constant(self, array: Array | np.generic, name: str = "") -> Tensor:
         """A constant of the element type and shape of an array, of which it keeps a copy."""
-        copy = np.array(array)
+        copy = np.array(array, order="C")
         kind = _numpy_dtype(copy)
         data = kind.stored(copy)
         data.setflags(write=False)

@@ -72,7 +72,7 @@ class SubgraphBuilder:
     ) -> Value:
         """Adds a constant; Python floats become float32, Python integers int32."""
         kind = None if dtype is None else _dtype(dtype)
-        array = np.array(data, None if kind is None else kind.element if kind.is_computable else kind.numpy)
+        array = np.array(data, None if kind is None else kind.element if kind.is_computable else kind.numpy, order="C")
         if kind is None and not isinstance(data, (np.ndarray, np.generic)):
             array = array.astype({"f": np.float32, "i": np.int32}.get(array.dtype.kind, array.dtype))
         kind = kind or DType.of(array.dtype)

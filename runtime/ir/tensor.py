@@ -23,7 +23,8 @@ class Tensor:
     shape_signature: Shape | None = None
     has_rank: bool = True
     data: Array | None = None
-    """Read-only, of `shape` and `dtype.numpy`; raw bytes where `dtype.is_computable` is false or `sparsity` is set."""
+    """Read-only, of `shape` and `dtype.numpy`, elements one behind the other; raw bytes where `dtype.is_computable` is
+    false or `sparsity` is set."""
     quantization: Quantization | None = None
     is_variable: bool = False
     """State of the graph that starts at zero and outlives a run."""

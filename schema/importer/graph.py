@@ -74,14 +74,14 @@ def constant(data: npt.ArrayLike, dtype: DType | Narrow | None = None, name: str
     """A constant, which becomes a tensor of each graph that uses it.
 
     Args:
-        data: an array, which is not copied and becomes read-only; of Python's numbers whole ones become int64, others
-            float32.
+        data: an array, which becomes read-only, and is copied only where its elements do not lie one behind the other;
+            of Python's numbers whole ones become int64, others float32.
         dtype: by default the type of the data.
         name: by default one that the graph makes up.
     """
     narrow = dtype if isinstance(dtype, Narrow) else None
     kind = dtype.held if isinstance(dtype, Narrow) else dtype
-    array = np.asarray(data)
+    array = np.asarray(data, order="C")
     if kind is None and not isinstance(data, (np.ndarray, np.generic)):
         array = array.astype((np.float32 if array.dtype.kind == "f" else array.dtype) if array.size else np.int64)
     kind = kind or DType.of(array.dtype)

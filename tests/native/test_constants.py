@@ -20,6 +20,7 @@ from circlet.backends.native.parts import FIXED
 from circlet.backends.native.plans.key import MARK
 from circlet.backends.native.program import Program
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Padding
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.elementwise import Add
@@ -145,3 +146,24 @@ def test_arrays_are_gone_once_they_are_put_together() -> None:
     places = [each for each in artifact.manifest.origins if isinstance(each, Stored)]
     for place, array in zip(places, expected, strict=True):
         np.testing.assert_array_equal(artifact.constants[place.offset:place.offset + place.size], array, strict=True)
+
+
+def test_constants_that_lie_in_another_order() -> None:
+    """A table and its transposition."""
+    table, x = np.arange(49, dtype=np.int32).reshape(7, 7), np.random.default_rng(0).random((2, 49), np.float32)
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    given = main.input("x", DType.FLOAT32, (-1, 49))
+    for each in (table, table.T):
+        main.output(*main.op(Gather(1), given, main.constant(each), outputs=[Tensor("", DType.FLOAT32, (),
+                                                                                    has_rank=False)]))
+    for found, each in zip(circlet.Session(builder.build(), "native").invoke(0, [x]), (table, table.T), strict=True):
+        np.testing.assert_array_equal(found, x[:, each])
+
+
+def test_constants_of_networks_that_lie_in_another_order() -> None:
+    table, places = np.random.default_rng(0).random((8, 50), np.float32), np.array([3, 49], np.int32)
+    network = circlet.Network()
+    network.output(network.gather(table.T, network.input("places", np.int32, (-1,))), "rows")
+    found = circlet.Session(network.build(), "native").run({"places": places})["rows"]
+    np.testing.assert_array_equal(found, table.T[places])
