@@ -6,6 +6,7 @@ from abc import abstractmethod
 from math import prod
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from circlet.runtime.errors import Place
 from circlet.runtime.ir.op import Callee, Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.registry import operator
@@ -230,11 +231,27 @@ class CallOnce(ControlFlow):
 
 
 @dataclass(frozen=True)
+class Words:
+    """A result of text: of a table along an axis, at the integers that a subgraph gives in its place."""
+
+    result: int
+    """Which it is of all."""
+    table: tuple[bytes, ...]
+    shape: Shape
+    """Of the table."""
+    axis: int
+    target: Shape | None
+    """What the result is reshaped to, a -1 and ones; None if it is not."""
+    place: Place
+    """Of the operator that looks it up."""
+
+
+@dataclass(frozen=True)
 class CallOnVariables(ControlFlow):
     """Runs a subgraph on the inputs and, behind them, the values of variables; what it gives behind the results is what
-    variables become.
+    variables become, and integers among these may stand for text.
 
-    No format has this operator; `lift_variables` makes it.
+    No format has this operator; `lift_variables` and `lift_words` make it.
     """
 
     name: ClassVar[str] = "CALL_ON_VARIABLES"
@@ -250,14 +267,17 @@ class CallOnVariables(ControlFlow):
     """What becomes true, as variables have values from here on."""
     once: tuple[int, ...] = ()
     """The subgraphs that count as those that CALL_ONCE has run."""
+    words: tuple[Words, ...] = ()
 
     def calls(self) -> tuple[Callee, ...]:
-        return (Callee("callee", self.subgraph, is_mapped=True), Callee("first", self.first_subgraph, is_mapped=True))
+        own = Callee("callee", self.subgraph, is_mapped=True)
+        return (own, Callee("first", self.first_subgraph, is_mapped=True)) if self.read else (own,)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         raise Unknown
 
 
 def lifted_variables(graph: Subgraph) -> CallOnVariables | None:
-    """What a subgraph is whose variables are inputs and results of another one; None of others."""
+    """What a subgraph is whose variables, or integers that stand for text, are inputs and results of another one; None
+    of others."""
     return next((each.op for each in graph.operators if isinstance(each.op, CallOnVariables)), None)

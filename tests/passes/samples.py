@@ -35,6 +35,7 @@ from tests.ops.test_loop import ROW, TOTAL, TOTAL_KINDS, i32, total
 from tests.passes.growth_cases import PADDED, growing
 from tests.passes.test_divide_down import model as quotients
 from tests.passes.test_fuse_row_updates import model as row_update
+from tests.passes.test_lift_words import looked_up, naming
 from tests.passes.test_pick_elements import picking
 from tests.passes.test_place_slices import placing
 from tests.passes.test_separate_lists import SEPARATED
@@ -167,6 +168,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "spread_lists": lambda: _main(_cut),
     "thread_branches": lambda: DECIDED["nested"][0],
     "lift_variables": lambda: appending(is_computed=True),
+    "lift_words": lambda: naming(looked_up),
     "pad_growth": lambda: growing(PADDED["doubles"]),
     "absorb_padding": lambda: _main(_surrounded),
     "absorb_transposition": lambda: _main(lambda m, x: m.apply(

@@ -24,8 +24,8 @@ from tests.needs import NATIVE
 from tests.passes.samples import SAMPLES
 
 MODELS = sorted((Path(__file__).parents[1] / "models").glob("*.tflite"))
-COMPILED = ["fold_constants", "thread_branches", "lift_variables", "separate_lists", "spread_lists", "pad_growth",
-            "absorb_padding", "absorb_transposition", "fuse_silu", "fuse_operators"]
+COMPILED = ["fold_constants", "thread_branches", "lift_variables", "lift_words", "separate_lists", "spread_lists",
+            "pad_growth", "absorb_padding", "absorb_transposition", "fuse_silu", "fuse_operators"]
 NAMES = {*(each.name for pipeline in (IMPORTED, INTERPRETED, PORTABLE) for each in pipeline.passes), *COMPILED}
 
 

@@ -146,7 +146,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Lifted:
-    """A subgraph that runs begin with whose variables are inputs and results of another one."""
+    """A subgraph that runs begin with whose variables, or integers for text, are inputs and results of another one."""
 
     subgraph: int
     op: CallOnVariables
@@ -221,9 +221,15 @@ def declared(tensor: Tensor) -> Tensor:
 
 
 def _graph(number: int, graph: Subgraph) -> Graph:
-    border = tuple((each, declared(_unvalued(graph.tensors[each])))
-                   for each in dict.fromkeys((*graph.inputs, *graph.outputs)))
+    border = tuple((each, _border(graph, each)) for each in dict.fromkeys((*graph.inputs, *graph.outputs)))
     return Graph(number, graph.name, len(graph.tensors), border, graph.inputs, graph.outputs)
+
+
+def _border(graph: Subgraph, number: int) -> Tensor:
+    """What is declared of an input or a result, which may be text that is looked up behind a function."""
+    tensor = graph.tensors[number]
+    is_text = tensor.dtype is DType.STRING and number not in graph.inputs and not tensor.is_constant
+    return tensor if is_text else declared(_unvalued(tensor))
 
 
 def _unvalued(tensor: Tensor) -> Tensor:

@@ -157,7 +157,9 @@ class Planner:
                        keeps_inputs(span.aliases, layout, span.is_whole))
 
     def _lifted(self, executed: Model, subgraph: int, op: CallOnVariables) -> Lifted:
-        """A subgraph whose variables are inputs and results of another one."""
+        """A subgraph whose variables, or integers for text, are inputs and results of another one."""
+        if not op.read:
+            return Lifted(subgraph, op, ())
         first = executed.subgraphs[op.first_subgraph]
         if not all(first.tensors[each].is_constant for each in first.outputs):
             return Lifted(subgraph, op, None)

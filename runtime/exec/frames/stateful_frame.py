@@ -1,4 +1,5 @@
-"""An invocation of a subgraph that computes on the values of variables, at shapes that change from run to run."""
+"""An invocation of a subgraph that computes on the values of variables, at shapes that change from run to run, or gives
+integers for text."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from circlet.runtime.exec.frames.cache import Key
 from circlet.runtime.exec.frames.pool import FramePool
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.lifted import LiftedVariables
+from circlet.runtime.exec.values.words import speller
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.controlflow import CallOnVariables
 
@@ -22,7 +24,7 @@ MakeEntry: TypeAlias = "Callable[[int, tuple[Shape, ...]], EntryFrame]"
 
 @final
 class StatefulFrame:
-    """Frames for the subgraph that computes, which has the values as inputs and results."""
+    """Frames for the subgraph that computes, which has the values as inputs and results, and integers as text."""
 
     lane: Lane | None = None
     whole = copies = None
@@ -45,6 +47,7 @@ class StatefulFrame:
         self._variables = LiftedVariables(op, run.variables)
         self._make = make
         self._first = first
+        self._spell = speller(op.words)
         self._frames = FramePool()
 
     @property
@@ -65,7 +68,7 @@ class StatefulFrame:
         results = self._invoke(self._op.subgraph, [*arrays, *values])
         count = len(results) - len(self._op.assigned)
         self._variables.assign(results[count:], is_given=True)
-        return results[:count]
+        return self._spell(results[:count])
 
     def compute(self) -> list[Array]:
         raise AssertionError("the frame has no arrays for inputs")

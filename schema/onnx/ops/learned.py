@@ -19,8 +19,9 @@ DOMAIN = "ai.onnx.ml"
 @rule(f"{DOMAIN}.ArrayFeatureExtractor")
 def array_feature_extractor(node: Node) -> Value:
     """Elements of the last axis, at places of any shape; a vector is a matrix of one row."""
-    axis = node.rank() - 1
-    x = node[0] if axis else c.reshape(node.graph, node[0], [1, -1])
+    axis, known = node.rank() - 1, node.known(0)
+    row = node[0] if axis or known is None else node.constant(known[None])
+    x = c.reshape(node.graph, row, [1, -1]) if not axis and known is None else row
     return node.apply(index.Gather(max(axis, 1)), x, c.reshape(node.graph, node[1], [-1]))
 
 
