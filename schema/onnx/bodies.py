@@ -72,10 +72,7 @@ def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequ
     inputs = []
     for k, (each, type, shape, own) in enumerate(zip(proto.input, types, shapes, held or (None,) * len(types),
                                                      strict=True)):
-        wanted = type_of(each.type)
-        if wanted is not None and wanted != type:
-            raise ModelError(f"graph {proto.name!r}, input {each.name!r}: expected {type_text(type)}, which the node "
-                             f"passes, found {type_text(wanted)}")
+        _expect_type(proto, each, type)
         value = inner.graph.input(type, shape, each.name, held_shapes=own)
         inner.define(each.name, kept.get(k, value))
         inputs.append(value)
@@ -84,6 +81,28 @@ def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequ
     own_names = {proto.input[k].name: inputs[k] for k in kept}
     return Body(inner.graph, tuple(inputs), tuple(
         own_names.get(each.name) or inner.value(each.name) for each in proto.output))
+
+
+def translate_in_place(scope: Scope, proto: Any, values: Sequence[Value]) -> list[Value]:
+    """Emits what a GraphProto inside of a node computes of some values, which runs once, in the graph of the node.
+
+    Raises:
+        ModelError: it declares other types of inputs.
+    """
+    inner = Scope(scope.graph, scope.unit, scope)
+    for each, value in zip(proto.input, values, strict=True):
+        _expect_type(proto, each, value.type)
+        inner.define(each.name, value)
+    inner.read_constants(proto)
+    translate(inner, proto.node)
+    return [inner.value(each.name) for each in proto.output]
+
+
+def _expect_type(proto: Any, declared: Any, type: Type) -> None:
+    wanted = type_of(declared.type)
+    if wanted is not None and wanted != type:
+        raise ModelError(f"graph {proto.name!r}, input {declared.name!r}: expected {type_text(type)}, which the node "
+                         f"passes, found {type_text(wanted)}")
 
 
 def union(bodies: Sequence[Body]) -> tuple[Value, ...]:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
+
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.held import OptionalOf
 from circlet.runtime.ir.probe import merged
@@ -26,8 +28,8 @@ from circlet.runtime.ops.loop_options import (
 from circlet.runtime.ops.operands import normalize_axis
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
-from circlet.schema.importer.graph import Graph, Type, Value, type_text
-from circlet.schema.onnx.bodies import Body, HeldShapes, translate_body
+from circlet.schema.importer.graph import Graph, Type, Value, constant, type_text
+from circlet.schema.onnx.bodies import Body, HeldShapes, translate_body, translate_in_place
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.sequence import optional_of, united
 from circlet.schema.onnx.rules import rule
@@ -87,8 +89,10 @@ def loop_(node: Node) -> Sequence[Value]:
     use = _cond_use(node)
     initial = tuple(_adapted(node, node[2 + k], each) for k, each in enumerate(proto.input[2:]))
     ranks = [_declared_rank(each) for each in proto.input[:2]]
+    if _is_single(node, initial):
+        return _once(node, proto, initial, ranks)
     body, shapes, held = _fixpoint(node, initial, ranks)
-    _check_outputs(node, body, initial)
+    _check_outputs(body.types[1:], initial)
     op = loop.Loop(
         iteration=Feed(0, ranks[0]), cond_input=Feed(1, ranks[1]), cond_output=0, cond_use=use,
         carried=tuple(Carried(2 + k, 1 + k) for k in range(count)),
@@ -97,6 +101,23 @@ def loop_(node: Node) -> Sequence[Value]:
     found = emit(node.graph, closed(op, body, 2 + count), body, parts, shapes)
     return [each if own is None else node.graph.declare(each, held_shapes=own)
             for each, own in zip_longest(found, held)]
+
+
+def _is_single(node: Node, initial: Sequence[Value]) -> bool:
+    """Whether the body runs once, on tensors."""
+    trips, cond = node.known(0), node.get(1)
+    goes_in = cond is None or (cond.data is not None and cond.data.size == 1 and bool(cond.data.all()))
+    is_one = trips is not None and trips.size == 1 and trips.item() == 1
+    return is_one and goes_in and all(isinstance(each.type, DType) for each in initial)
+
+
+def _once(node: Node, proto: Any, initial: Sequence[Value], ranks: Sequence[int]) -> Sequence[Value]:
+    """What the first iteration gives: where that decides upon shapes, as by its number, they follow from it."""
+    first = constant(np.zeros((1,) * ranks[0], np.int64)), constant(np.ones((1,) * ranks[1], np.bool_))
+    found = translate_in_place(node.scope, proto, [*first, *initial])[1:]
+    _check_outputs([each.type for each in found], initial)
+    count = len(initial)
+    return [*found[:count], *(c.unsqueeze(node.graph, each, [0]) for each in found[count:])]
 
 
 def _cond_use(node: Node) -> CondUse:
@@ -149,14 +170,14 @@ def _fixpoint(node: Node, initial: Sequence[Value], ranks: Sequence[int]
         program.discard(count)
 
 
-def _check_outputs(node: Node, body: Body, initial: Sequence[Value]) -> None:
-    for position, (value, found) in enumerate(zip(initial, body.types[1:], strict=False)):
+def _check_outputs(types: Sequence[Type], initial: Sequence[Value]) -> None:
+    for position, (value, found) in enumerate(zip(initial, types, strict=False)):
         expected = value.type
         if found != expected and not (isinstance(expected, OptionalOf) and expected.element == found
                                       and not isinstance(found, DType)):
             raise ModelError(f"carried value {position}: expected {type_text(expected)} of the body as it takes, found "
                              f"{type_text(found)}")
-    for position, found in enumerate(body.types[1 + len(initial):]):
+    for position, found in enumerate(types[len(initial):]):
         if not isinstance(found, DType):
             raise ModelError(f"scan output {position}: expected a tensor, found {type_text(found)}")
 

@@ -190,5 +190,39 @@ def test_scan_outputs_of_different_shapes_are_an_error() -> None:
         circlet.Session(model).run({"a": f32([0])})
 
 
+ONE_TURN = """g (float[n, m] x, float s) => (float[k, l] y, float[a, b, c] seen, float t) {{
+    M = Constant<value = int64 {{1}}>() always = Constant<value = bool {{1}}>()
+    y, t, seen = Loop(M, {cond}, x, s) <body = body (int64{one} i, bool{one} c_in, float[k, l] y_in, float t_in)
+        => (bool cond_out, float[k, l] y_out, float t_out, float[b, c] v) {{
+        ends = Constant<value = bool {{0}}>() cond_out = Identity(ends)
+        sizes = Shape(y_in) zero = Constant<value = int64[1] {{0}}>() two = Constant<value = int64[1] {{2}}>()
+        one = Constant<value = int64[1] {{1}}>() flat = Constant<value = int64[1] {{-1}}>()
+        row = Reshape(i, flat) first = Slice(sizes, row, two, zero, one) whole = ReduceProd<keepdims = 1>(first)
+        target = Concat<axis = 0>(whole, one) v = Reshape(y_in, target)
+        y_out = Concat<axis = 0>(y_in, y_in) t_out = Add(t_in, s) }}> }}"""
+"""Shapes in the loop follow from the number of the turn, which is 0."""
+
+
+@pytest.mark.parametrize("cond", ["always", '""'])
+@pytest.mark.parametrize("one", ["", "[1]"])
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_a_loop_of_one_turn_is_what_its_body_does(cond: str, one: str, backend: str) -> None:
+    model = load(ONE_TURN.format(cond=cond, one=one))
+    assert [each.name for each in model.subgraphs] == ["g"]
+    session = circlet.Session(model, backend)
+    for shape in ((2, 3), (1, 1), (4, 2), (0, 3), (2, 3)):
+        x = np.random.default_rng(0).random(shape, np.float32)
+        y, seen, t = session.run({"x": x, "s": np.float32(2)}).values()
+        np.testing.assert_array_equal(y, np.concatenate([x, x]), strict=True)
+        np.testing.assert_array_equal(seen, x.reshape(1, -1, 1), strict=True)
+        assert t == 4
+
+
+def test_a_loop_of_one_turn_gives_what_it_takes() -> None:
+    with pytest.raises(circlet.ModelError, match="carried value 0: expected float32"):
+        load(adding("float[1, 2] a", 'M, ""', before="M = Constant<value = int64 {1}>()").replace(
+            "a_out = Add(a_in, one)", "b = Add(a_in, one) a_out = Cast<to = 7>(b)"))
+
+
 def test_files_are_recognised_by_content() -> None:
     assert circlet.load(parse(OPENVINO[0].text)).format == "onnx"
