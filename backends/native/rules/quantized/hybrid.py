@@ -15,7 +15,7 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from circlet.backends.arithmetic.quantization import unpack_int4
-from circlet.backends.native.emit.emitter import I32, POINTER, Emitter
+from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.positions import Index
@@ -346,44 +346,58 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
     _multiply_rows(node, e, sinks[0], _matrix(node.call.input(1)))
 
 
-def _one_matrix(call: Call) -> str | None:
-    """Refuses several matrices of weights, columns that make sums too large, and a transposed x."""
+def _other_matrices(call: Call) -> str | None:
+    """Refuses matrices of weights that are neither one nor one for each of x, columns that make sums too large, and a
+    transposed x."""
     assert isinstance(call.op, BatchMatMul)
-    shape = call.input(1).shape
+    x, y = (call.input(each).shape for each in (0, 1))
     if call.op.adj_x:
         return "x is transposed"
-    if prod(shape[:-2]) != 1:
-        return f"{prod(shape[:-2])} matrices of weights (supported: 1)"
-    return _too_long(shape[-1 if call.op.adj_y else -2])
+    if prod(y[:-2]) != 1 and x[:-2] != y[:-2]:
+        return f"matrices of weights {y[:-2]} for others {x[:-2]} (supported: 1, or as many)"
+    return _too_long(y[-1 if call.op.adj_y else -2])
 
 
-@nest(BatchMatMul, all_of(refuses_types(DType.INT8), _one_matrix), name=HYBRID)
+@nest(BatchMatMul, all_of(refuses_types(DType.INT8), _other_matrices), name=HYBRID)
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x (..., m, k), float32, and one matrix y (k, n) or, transposed, (n, k) of int8: (..., m, n), float32."""
-    matrix = constant(node.input(1)).reshape(node.input(1).shape[-2:])
-    _multiply_rows(node, e, sinks[0], matrix if node.op.adj_y else np.ascontiguousarray(matrix.T))
+    """Of x (..., m, k), float32, and matrices y (k, n) or, transposed, (n, k) of int8: (..., m, n), float32. There is
+    one, or one for each of x."""
+    matrices = constant(node.input(1))
+    weights = matrices if node.op.adj_y else matrices.swapaxes(-1, -2)
+    _multiply_rows(node, e, sinks[0], np.ascontiguousarray(weights).reshape(-1, weights.shape[-1]),
+                   prod(weights.shape[:-2]))
 
 
-def _multiply_rows(node: Node[Any], e: Emitter, sink: Sink, weights: Array) -> None:
+def _multiply_rows(node: Node[Any], e: Emitter, sink: Sink, weights: Array, count: int = 1) -> None:
     """Of x (..., k), float32, and weights (n, k): (..., n), float32. Each row is quantised as it is staged; sums are
-    multiplied by the scales of row and column."""
-    function, rows = node.function, prod(node.shape[:-1])
+    multiplied by the scales of row and column. Of `count` matrices, one below the other, each is multiplied by rows of
+    its own."""
+    function, outer = node.function, node.shape[:-1] if count == 1 else node.shape[-2:-1]
+    rows, columns = prod(outer), len(weights) // count
     depth, form = weights.shape[1], form_of(e.target, rows, weights)
     source, parameters = staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs)
-    memory = stage(function, form, (rows, 1, 1, depth), source)
+    memory = stage(function, form, (count * rows, 1, 1, depth), source)
     scaling = _scaling(node, weights, parameters, not (form.offset or node.op.asymmetric_quantize_inputs))
+    of_row = scaling.rows(by_product)
+    with each_group(e, count) as group:
+        before, first = group.begin(e, rows), group.begin(e, columns)
+        matrix = [] if count == 1 else e.delinear(before if group.number is None else group.number, node.shape[:-2])
 
-    def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-        sink(e, [*e.delinear(row, node.shape[:-1]), column], value)
+        def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+            own = column if count == 1 else e.builder.sub(column, first)
+            sink(e, [*matrix, *e.delinear(row, outer), own], value)
 
-    left = rows_of(function, form, memory, depth)
-    multiply_scaled(scaling, form, rows, left, weights[:, None], scaling.rows(by_product), take,
-                    bits_of(node.call.input(1)))
+        def of_own(e: Emitter, row: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
+            return of_row(e, row if count == 1 else e.builder.add(before, row))
+
+        left = rows_of(function, form, group.address(e, memory, I8, rows * depth * form.size), depth)
+        multiply_scaled(scaling, form, rows, left, weights[:, None], of_own, take, bits_of(node.call.input(1)), group)
 
 
 def _scaling(node: Node[Any], weights: Array, parameters: ir.Value, is_centred: bool = False) -> Scaling:
     """How the sums of a call on input, weights and bias become floats."""
     scales = np.array(quantization(node.call.input(1)).scales, np.float32)
+    scales = np.tile(scales, len(weights) // len(scales)) if len(scales) > 1 else scales
     return Scaling(node.function, weights, scales, known(node.optional(2)), parameters,
                    getattr(node.op, "fused_activation_function", Activation.NONE), is_centred)
 
