@@ -27,9 +27,9 @@ def speller(words: Sequence[Words]) -> Callable[[list[Array]], list[Array]]:
 
 
 def _spelt(words: Words, table: Array, places: Array) -> Array:
-    size = words.shape[words.axis]
-    wrong = places[(places < 0) | (places >= size)]
-    if wrong.size:
-        raise ExecutionError(f"index {wrong[0]} is out of range for an axis of size {size}", words.place)
-    found = np.take(table, places, words.axis)
+    size, unsigned = words.shape[words.axis], places.view(f"u{places.itemsize}")
+    if np.maximum.reduce(unsigned, axis=None, initial=0) >= size and places.size:
+        wrong = places[unsigned >= size][0]
+        raise ExecutionError(f"index {wrong} is out of range for an axis of size {size}", words.place)
+    found: Array = table.take(places, words.axis)
     return found if words.target is None else found.reshape(words.target)
