@@ -28,9 +28,9 @@ from circlet.runtime.passes.transforms.declare_reads import declare_reads
 from circlet.runtime.records import replace
 from circlet.session import engine
 
-_OMITTED = frozenset({"update_variables", "lift_variables", "pad_growth"})
+_OMITTED = frozenset({"update_variables", "lift_variables", "lift_words", "pad_growth"})
 """Passes for values that are kept for runs that fail, which the state of a device has no room for; for variables whose
-shapes change; and for loops that are entered anew, with more memory."""
+shapes change; for text, which is refused; and for loops that are entered anew, with more memory."""
 
 _HALVES = frozenset({"__extendhfsf2", "__truncdfhf2", "__truncsfhf2"})
 """What converts float16 where there are no instructions; few compilers have these functions."""

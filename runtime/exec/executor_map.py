@@ -156,6 +156,9 @@ class ExecutorMap:
     def frame_on(self, index: int, arrays: Sequence[Array], run: Run, is_resizable: bool) -> Frame | LentFrame:
         """As `frame`, on inputs that the caller keeps; for other lengths too where only the run tells shapes, or that
         is asked for, if a backend computes the subgraph so, and then perhaps on inputs of its own."""
+        op = lifted_variables(self[index].subgraph)
+        if op is not None and op.plain_subgraph >= 0:
+            index = op.plain_subgraph
         shapes = tuple(each.shape for each in arrays)
         spec = self._specialization(index, shapes)
         opened = None if spec.is_static and not is_resizable else self._open_frame(spec, shapes, run, True)

@@ -268,10 +268,12 @@ class CallOnVariables(ControlFlow):
     once: tuple[int, ...] = ()
     """The subgraphs that count as those that CALL_ONCE has run."""
     words: tuple[Words, ...] = ()
+    plain_subgraph: int = -1
+    """The subgraph as it was, for runs that are bound to arrays; -1 where that is no better."""
 
     def calls(self) -> tuple[Callee, ...]:
-        own = Callee("callee", self.subgraph, is_mapped=True)
-        return (own, Callee("first", self.first_subgraph, is_mapped=True)) if self.read else (own,)
+        found = {"callee": self.subgraph, "first": self.first_subgraph, "plain": self.plain_subgraph}
+        return tuple(Callee(name, index, is_mapped=True) for name, index in found.items() if index >= 0)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         raise Unknown

@@ -40,6 +40,7 @@ from tests.models.expectations import Expectation, agrees
 from tests.native.test_lengths import DEPTH, Graph, chosen, cut, encoder, joined, layers, loop, model
 from tests.native.test_lengths_captured import a_number_of_the_run, in_a_loop, made
 from tests.native.test_lengths_image import MODELS as IMAGES
+from tests.passes.test_lift_words import looked_up, naming
 
 MODELS = Path(__file__).parents[1] / "models"
 ENCODER, LAYERS, CHOSEN, CUT, JOINED, LOOP = (
@@ -292,6 +293,11 @@ def test_an_operator_of_unknown_shape_is_named_where_it_is() -> None:
     main.builder.output(main(CallSubgraph(inner.builder.index), *given))
     with pytest.raises(circlet.UnsupportedError, match=r"subgraph 1 \('inner'\), operator 1 \(RESHAPE\): shapes that"):
         compile_model(b.build(), "cortex-m4", capacity=4)
+
+
+def test_names_of_classes_are_refused_by_their_type() -> None:
+    with pytest.raises(circlet.UnsupportedError, match="elements of type string"):
+        compile_model(naming(looked_up), "cortex-m4", shapes={"x": (2, 3)})
 
 
 def test_memory_beyond_addresses_is_refused() -> None:

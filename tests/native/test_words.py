@@ -50,3 +50,29 @@ def test_places_beyond_the_table(place: int) -> None:
         assert names.tolist() == [NAMES[each].encode() for each in places]
         with pytest.raises(ExecutionError, match=rf"operator 1 \(GATHER\).*index {place} is out of range"):
             session.invoke(0, [rows(1), np.array([1, place], np.int32)])
+
+
+@pytest.mark.parametrize("body", LIFTED, ids=lambda body: body.__name__)
+def test_bound_runs_look_up_as_the_model_does(body: Body) -> None:
+    """They are bound to the operators as they were: each run of a subgraph that gives integers would be bound anew."""
+    content = dump_model(naming(body), "tflite")
+    peer, interpreter = circlet.Session(content, "cpu"), circlet.Interpreter(model_content=content)
+    for count in (1, 5, 3, 1):
+        interpreter.resize_tensor_input(0, [count, 3])
+        interpreter.allocate_tensors()
+        for x in (rows(count), -rows(count)):
+            interpreter.set_tensor(0, x)
+            interpreter.invoke()
+            for detail, wanted in zip(interpreter.get_output_details(), peer.invoke(0, [x]), strict=True):
+                np.testing.assert_array_equal(interpreter.get_tensor(detail["index"]), wanted, strict=True)
+
+
+def test_no_subgraph_is_entered_by_bound_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object) -> None:
+        raise AssertionError("a subgraph is entered")
+
+    monkeypatch.setattr("circlet.backends.controlflow.call.StatefulKernel.evaluate", refuse)
+    interpreter = circlet.Interpreter(model_content=dump_model(naming(looked_up), "tflite"))
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tolist() == [b"no"]

@@ -101,4 +101,5 @@ def test_operators_keep_their_places(body: Body) -> None:
     assert op is not None
     before, after = made.subgraphs[0].operators, lifted.subgraphs[op.subgraph].operators
     assert [new for new, old in zip(after, before, strict=True) if new is not old and new.name != "SKIP"] == []
+    assert lifted.subgraphs[op.plain_subgraph].operators == before
     assert lift_words(lifted) is lifted

@@ -55,10 +55,12 @@ def _lifted(model: Model, index: int) -> Model | None:
     places = {each.words.result: each.places for each in chains}
     computing = replace(graph, operators=_without(graph, gone), outputs=tuple(
         places.get(number, each) for number, each in enumerate(graph.outputs)))
-    op = CallOnVariables(len(model.subgraphs), words=tuple(each.words for each in chains))
+    op = CallOnVariables(len(model.subgraphs), words=tuple(each.words for each in chains),
+                         plain_subgraph=len(model.subgraphs) + 1)
     entry = replace(graph, operators=tuple(Operator(op, graph.inputs, graph.outputs) if number == max(gone) else SKIP
                                            for number in range(len(graph.operators))))
-    graphs = [*model.subgraphs, replace(computing, origin=index if graph.origin is None else graph.origin)]
+    origin = index if graph.origin is None else graph.origin
+    graphs = [*model.subgraphs, replace(computing, origin=origin), replace(graph, origin=origin)]
     graphs[index] = entry
     return replace(model, subgraphs=tuple(graphs))
 
