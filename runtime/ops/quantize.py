@@ -25,7 +25,7 @@ class Cast(Conversion):
     """The values in another element type, which the output tensor, not the options, tells.
 
     Floats become integers by truncation; what is out of range becomes the nearest bound, NaN the greatest integer.
-    Integers become narrower ones by wrapping. Anything but zero is true.
+    Integers become narrower ones by wrapping. Anything but zero is true. Of complex numbers the real part is taken.
     """
 
     name: ClassVar[str] = "CAST"

@@ -18,6 +18,7 @@ from tests.ops.run_cases import case_test
 
 NAN, INF = float("nan"), float("inf")
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
+PAIRS = np.array([1.5 + 2j, complex(-0.0, 7), 300 - 1j, complex(NAN, 1)], np.complex64)
 WIDE = [NAN, INF, -INF, 1.9, -1.9, 300.0, -300.0, 3e9, -3e9]
 X8 = [-128, -100, -50, -7, -1, 0, 1, 13, 64, 127]
 XU8 = [0, 1, 20, 77, 127, 128, 129, 200, 255]
@@ -45,6 +46,11 @@ CASTS = [
     cast("int8-uint32", T([-1], DType.INT8), T([2**32 - 1], DType.UINT32)),
     cast("float-float16", T([70000.0, 0.1]), T([INF, 0.1], DType.FLOAT16)),
     cast("scalar", T(2.5), T(2)),
+    cast("complex-float", T(PAIRS), T([1.5, -0.0, 300.0, NAN])),
+    cast("complex-int8", T(PAIRS), T([1, 0, 127, 127], DType.INT8)),
+    cast("complex-bool", T(PAIRS), T([True, False, True, True])),
+    cast("complex-bfloat16", T(PAIRS[:3]), T([0x3FC0, 0x8000, 0x4396], DType.BFLOAT16)),
+    Case("float-complex", ops.Cast(), [[1.5]], [T(PAIRS[:1])], error="element type complex64"),
     Case("string", ops.Cast(), [T([b"1"], DType.STRING)], [[1]], error="element type string"),
     Case("int32", ops.StablehloConvert(), [[1.9, -1.9]], [[1, -1]]),
 ]

@@ -24,11 +24,16 @@ def movable(call: Call) -> str | None:
                  if each.dtype not in NATIVE_TYPES), None)
 
 
-def convertible(call: Call) -> str | None:
-    """Refuses all but real numbers that fit into a register, be it as their bits, and are not quantised."""
-    return movable(call) or _complex(call) or next(
-        (f"{what} is quantised" for what, each in tensors(call)
-         if each.quantization is not None and each.quantization.scales), None)
+def castable(call: Call) -> str | None:
+    """Refuses all but numbers that fit into a register, be it as their bits, and are not quantised; complex ones, of
+    which real parts are taken, as results."""
+    return movable(call) or _quantized(call) or ("the result is complex" if call.outputs[0].dtype is DType.COMPLEX64
+                                                 else None)
+
+
+def _quantized(call: Call) -> str | None:
+    return next((f"{what} is quantised" for what, each in tensors(call)
+                 if each.quantization is not None and each.quantization.scales), None)
 
 
 def _complex(call: Call) -> str | None:
@@ -43,7 +48,7 @@ def summable(call: Call) -> str | None:
 
 def plain(call: Call) -> str | None:
     """Refuses all but real numbers that fit into a register and are not quantised."""
-    return summable(call) or convertible(call)
+    return summable(call) or _quantized(call)
 
 
 def quantized(call: Call) -> str | None:

@@ -27,7 +27,7 @@ from circlet.backends.native.rules.figures.figure import (
     real_number,
 )
 from circlet.backends.native.rules.real.elementwise import compare, elementwise
-from circlet.backends.native.rules.refusals import convertible, movable
+from circlet.backends.native.rules.refusals import castable, movable
 from circlet.backends.native.rules.rule import Node, fused
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
@@ -114,13 +114,15 @@ def _double_to_half(call: Call) -> str | None:
 
 
 def _cast(node: Node[Any]) -> tuple[Value]:
-    """Of x, each element as another type."""
+    """Of x, each element as another type, of complex numbers the real parts."""
     result = node.call.outputs[0].dtype
+    if node.call.input(0).dtype is DType.COMPLEX64:
+        return elementwise(node, lambda e, _, v: convert(e, Lanes(e, v[0]).narrow(I32).real().value, FLOAT, result))
     return elementwise(node, lambda e, dtype, v: convert(e, v[0], dtype, result))
 
 
-fused(ops.Cast, all_of(convertible, _double_to_half))(_cast)
-fused(ops.StablehloConvert, all_of(convertible, _double_to_half))(_cast)
+fused(ops.Cast, all_of(castable, _double_to_half))(_cast)
+fused(ops.StablehloConvert, all_of(castable, _double_to_half))(_cast)
 
 
 def _along(node: Node[Any], numbers: Array, axis: int) -> Element:
