@@ -34,9 +34,9 @@ def test_lengths_that_are_told_may_be_many(folder: object, tmp_path: Path) -> No
 def test_shapes_that_are_told_are_native(folder: object, compiled: list[str]) -> None:
     """A row as often as the larger of two shapes says, of which one is a number of the run."""
     def repeated(g: Graph, x: Value, k: Value) -> Sequence[Value]:
-        shapes = [g.builder.op(Pack(2), size, g.number(6), outputs=[Tensor("", INTS, (2,))])[0]
-                  for size in (k, g.number(1))]
-        return [g(BroadcastTo(), g.builder.constant(floats(1, 6)), g(BroadcastArgs(), *shapes, dtype=INTS))]
+        told = g.builder.op(Pack(2), k, g.number(6), outputs=[Tensor("", INTS, (2,))])[0]
+        shape = g(BroadcastArgs(), told, g.ints(1, 6), dtype=INTS)
+        return [g(BroadcastTo(), g.builder.constant(floats(1, 6)), shape)]
 
     made = model(repeated)
     native, cpu = (circlet.Session(made, backend=each) for each in ("native", "cpu"))

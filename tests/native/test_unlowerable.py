@@ -20,7 +20,7 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization
-from circlet.runtime.ops import controlflow, elementwise, index, quantize, recurrent, reduce, unary
+from circlet.runtime.ops import controlflow, elementwise, index, layout, quantize, recurrent, reduce, unary
 from tests.exec.graphs import Array, f32, i32
 from tests.needs import NATIVE
 
@@ -174,16 +174,18 @@ def test_code_that_llvm_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def labelled(length: int) -> Model:
-    """The greatest number of each row of tanh(x), (n, 4), and its label; twice the one, and how the others look."""
+    """The greatest number of each row of tanh(x), (n, 4), and its label, all of them twice, which only numpy computes;
+    twice the one."""
     b = ModelBuilder()
     main = b.subgraph("main")
     x = main.apply(unary.Tanh(), main.input("x", DType.FLOAT32, (length, 4)))
     place = main.op(reduce.ArgMax(DType.INT32), x, main.constant(1), outputs=[anything("place", DType.INT32)])[0]
     labels = main.constant(np.array([b"cat", b"dog", b"a bird", b""], object))
     name = main.op(index.Gather(), labels, place, outputs=[anything("name", DType.STRING)])[0]
+    names = main.op(layout.Concatenation(), name, name, outputs=[anything("names", DType.STRING)])[0]
     most = main.op(reduce.ReduceMax(), x, main.constant(1), outputs=[anything("most", DType.FLOAT32)])[0]
     double = main.op(elementwise.Add(), most, most, outputs=[anything("double", DType.FLOAT32)])[0]
-    main.output(name, double)
+    main.output(names, double)
     return b.build()
 
 
@@ -198,4 +200,5 @@ def test_what_lies_around_strings_is_native(length: int, folder: object, compile
         assert names.tolist() == others.tolist()
         np.testing.assert_allclose(double, wanted, 1e-6, strict=True)
     assert len(compiled) == 2
-    assert [part for part in native.backend_of(0) if part != "none"] == ["native", "native", "cpu", "native", "native"]
+    assert [part for part in native.backend_of(0) if part != "none"] == [
+        "native", "native", "cpu", "cpu", "native", "native"]
