@@ -87,14 +87,10 @@ class _Chosen:
     def _unread(self) -> frozenset[int]:
         """All but those whose repeated elements somebody else reads."""
         numbers, operators = {*self.numbers}, self._subgraph.operators
-        others = {tensor for number, each in enumerate(operators) if number not in numbers for tensor in each.inputs}
-        gone = set[int]()
-        needed = others.union(self._subgraph.outputs)
-        for number in self.numbers:
-            each = operators[number]
-            if not (isinstance(each.op, _REPEATED) and not needed.isdisjoint(each.outputs)):
-                gone.add(number)
-        return frozenset(gone)
+        others = (each.inputs for number, each in enumerate(operators) if number not in numbers)
+        needed = {*self._subgraph.outputs}.union(*others)
+        return frozenset(each for each in self.numbers if not isinstance(operators[each].op, _REPEATED)
+                         or needed.isdisjoint(operators[each].outputs))
 
     def _is_known(self, index: int) -> bool:
         tensor = self._tensor(index)
