@@ -144,6 +144,10 @@ class StatefulKernel:
 
     def __init__(self, call: Call, executors: ExecutorMap) -> None:
         assert isinstance(call.op, CallOnVariables)
+        with LOADING:
+            from circlet.runtime.exec.values.words import speller
+
+        self._spell = speller(call.op.words)
         self._executors = executors
         self._op = call.op
         self._edge = (call.place.subgraph, call.place.operator)
@@ -154,14 +158,13 @@ class StatefulKernel:
     def evaluate(self, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
         with LOADING:
             from circlet.runtime.exec.state.lifted import LiftedVariables
-            from circlet.runtime.exec.values.words import speller
 
         given, variables = present(inputs), LiftedVariables(self._op, run.variables)
         values = variables.values(lambda: self._invoke(self._op.first_subgraph, given, run))
         results = self._invoke(self._op.subgraph, [*given, *values], run)
         count = len(results) - len(self._op.assigned)
         variables.assign(results[count:], is_given=False)
-        return speller(self._op.words)(list(results[:count]))
+        return self._spell(list(results[:count]))
 
     def _invoke(self, subgraph: int, inputs: Sequence[Array], run: Run) -> Sequence[Array]:
         return invoke_dynamic(self._executors, subgraph, inputs, run, self._edge)

@@ -26,9 +26,7 @@ _STORED = QUANTIZABLE | {DType.INT32}
 
 def _refuse_cast(call: Call) -> str | None:
     """Complex numbers become real ones, and nothing becomes complex."""
-    found = {call.input(0).dtype, call.outputs[0].dtype} - _CASTABLE
-    if call.input(0).dtype is DType.COMPLEX64:
-        found = {call.outputs[0].dtype} - _CASTABLE
+    found = ({call.input(0).dtype} - {DType.COMPLEX64} | {call.outputs[0].dtype}) - _CASTABLE
     return f"element type {names(found)} (supported: {names(_CASTABLE)})" if found else None
 
 
