@@ -47,7 +47,7 @@ def neighbours(op: Resize, length: int, count: int) -> Neighbours:
     lower = np.maximum(np.floor(position), 0).astype(np.intp)
     upper = np.minimum(np.ceil(position), length - 1).astype(np.intp)
     weight = position - lower.astype(np.float32)
-    return Neighbours(lower, upper, 1 - weight, weight)
+    return Neighbours(_inside(lower, length), upper, 1 - weight, weight)
 
 
 def fixed_point_neighbours(op: Resize, length: int, count: int) -> Neighbours:
@@ -62,4 +62,9 @@ def fixed_point_neighbours(op: Resize, length: int, count: int) -> Neighbours:
     lower = np.maximum(position // one, 0).astype(np.intp)
     upper = np.minimum(-(-position // one), length - 1).astype(np.intp)
     weight = position - one * lower
-    return Neighbours(lower, upper, one - weight, weight)
+    return Neighbours(_inside(lower, length), upper, one - weight, weight)
+
+
+def _inside(lower: npt.NDArray[np.intp], length: int) -> npt.NDArray[np.intp]:
+    """Where a scale that is rounded up leads beyond the last element, that one, where TFLite reads what follows."""
+    return np.minimum(lower, length - 1)

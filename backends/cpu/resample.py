@@ -76,8 +76,8 @@ def _resized(op: Resample, x: Array, number: int, axis: _Axis, places: Numbers) 
     """An array with one axis, by its number, at some places. What is not near one does not count for it, an infinity
     neither."""
     if op.interpolation is Interpolation.NEAREST:
-        nearest = np.clip(np.nan_to_num(_NEAREST[op.nearest](places)), 0, axis.length - 1)
-        return x.take(nearest.astype(np.int64), number)
+        nearest = np.clip(np.nan_to_num(_NEAREST[op.nearest](places)), 0, axis.length).astype(np.int64)
+        return x.take(nearest, number, mode="clip")
     found, shares = _weights(op, axis, places)
     along = [-1 if k == number else 1 for k in range(x.ndim)]
     parts: Iterator[Array] = (x.take(np.clip(index, 0, axis.length - 1), number) * share.astype(x.dtype).reshape(along)

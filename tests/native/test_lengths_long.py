@@ -11,6 +11,8 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Sub
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import StridedSlice
+from circlet.runtime.ops.resample import Resample
+from circlet.runtime.ops.resize import ResizeBilinear
 from tests.native.test_lengths import Graph
 from tests.native.test_lengths_hosted import INTS
 
@@ -29,3 +31,20 @@ def test_long_computations_of_bounds_are_followed_in_time(depth: int) -> None:
         value = np.arange(6 * length, dtype=np.float32).reshape(length, 6)
         (found,) = session.invoke(0, [value, np.array([3, 4], np.int32)])
         np.testing.assert_array_equal(found, value[:3, :3])
+
+
+@pytest.mark.parametrize("backend", ["native", "cpu"])
+def test_places_beyond_what_float32_counts_stay_inside(backend: str) -> None:
+    """So many elements are one more, as a float32, and the places of the last ones lie beyond them."""
+    count = 2**24 + 3
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    bytes_, row = g.builder.input("x", DType.UINT8, (-1,)), g.builder.input("row", DType.FLOAT32, (1, 1, -1, 1))
+    twice = g.builder.constant(np.array([2], np.float32))
+    g.builder.output(g(Resample((0,)), bytes_, twice, dtype=DType.UINT8))
+    g.builder.output(g(ResizeBilinear(), row, g.ints(1, count + 5)))
+    given = np.zeros(count, np.uint8), np.zeros((1, 1, count, 1), np.float32)
+    for each in given:
+        each.reshape(-1)[-1] = 77
+    for found in circlet.Session(b.build(), backend).invoke(0, given):
+        assert found.reshape(-1)[-1] == 77

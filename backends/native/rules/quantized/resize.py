@@ -13,7 +13,7 @@ from circlet.backends.native.emit.lanes import SINGLE, Lanes
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.quantize import convert
-from circlet.backends.native.rules.real.resize import SIZE, Corner, bilinear_corners, expect_sizes, steps
+from circlet.backends.native.rules.real.resize import SIZE, Corner, at_most_last, bilinear_corners, expect_sizes, steps
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import only
 from circlet.runtime.ir.length import is_open
@@ -68,9 +68,9 @@ def _fixed_point_pair(e: Emitter, op: ResizeBilinear, length: int, count: int, p
         position = b.add(position, e.number(scale // 2 - one // 2))
     bits, zero = e.number(FRACTION_BITS), e.number(0)
     lower = e.intrinsic("smax", b.ashr(position, bits), zero)
-    upper = e.intrinsic("smin", b.neg(b.ashr(b.neg(position), bits)), e.number(length - 1))
+    upper = at_most_last(e, b.neg(b.ashr(b.neg(position), bits)), length)
     weight = b.sub(position, b.shl(lower, bits))
-    return (lower, b.sub(e.number(one), weight)), (upper, weight)
+    return (at_most_last(e, lower, length), b.sub(e.number(one), weight)), (upper, weight)
 
 
 def _pair(e: Emitter, op: ResizeBilinear, length: int, count: int, place: ir.Value) -> Pair:
@@ -79,9 +79,9 @@ def _pair(e: Emitter, op: ResizeBilinear, length: int, count: int, place: ir.Val
     real = [Lanes(e, e.number(each)).to_real(SINGLE) for each in (length - int(op.align_corners), steps(op, count))]
     position = (Lanes(e, place).to_real(SINGLE) + half) * (real[0] / real[1]) - half
     lower, upper = (e.builder.fptosi(position.unary(name).value, e.index) for name in ("floor", "ceil"))
-    lower, upper = e.intrinsic("smax", lower, e.number(0)), e.intrinsic("smin", upper, e.number(length - 1))
+    lower, upper = e.intrinsic("smax", lower, e.number(0)), at_most_last(e, upper, length)
     weight = position - Lanes(e, lower).to_real(SINGLE)
-    return (lower, (-weight + 1.0).value), (upper, weight.value)
+    return (at_most_last(e, lower, length), (-weight + 1.0).value), (upper, weight.value)
 
 
 def _of_integers(e: Emitter, given: list[tuple[ir.Value, ir.Value, ir.Value]], dtype: DType) -> ir.Value:

@@ -15,6 +15,7 @@ from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.rules.real.reduce import Register
+from circlet.backends.native.rules.real.resize import at_most_last
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
@@ -421,8 +422,9 @@ def _home(table: Value) -> ir.Value:
 
 def _inside(axis: _Axis, index: ir.Value) -> ir.Value:
     """A place as an index; the outermost element stands for those outside."""
-    most, e = axis.less_one(axis.length), axis.e
-    return axis.b.fptosi(e.intrinsic("minnum", e.intrinsic("maxnum", index, axis.number(0)), most), e.index)
+    e = axis.e
+    found = e.intrinsic("minnum", e.intrinsic("maxnum", index, axis.number(0)), axis.length)
+    return at_most_last(e, axis.b.fptosi(found, e.index), axis.extent)
 
 
 def _weight(op: Resample, axis: _Axis, distance: ir.Value) -> ir.Value:

@@ -82,6 +82,11 @@ def _position(op: Resize, e: Emitter, k: ir.Value, length: int, count: int) -> i
     return b.fmul(b.fadd(place, e.constant(0.5, FLOAT)) if op.half_pixel_centers else place, scale)
 
 
+def at_most_last(e: Emitter, index: ir.Value, length: int) -> ir.Value:
+    """An index into an axis of `length`; that of its last element where it is beyond that."""
+    return e.intrinsic("smin", index, e.number(length - 1))
+
+
 def _nearest(node: Node[ResizeNearestNeighbor], e: Emitter, axis: int) -> Array | Value:
     """The element of an axis that each resized one takes: a constant, or written to scratch memory."""
     op, b, length, count = node.op, e.builder, node.input(0).shape[axis], node.shape[axis]
@@ -92,8 +97,7 @@ def _nearest(node: Node[ResizeNearestNeighbor], e: Emitter, axis: int) -> Array 
         position = b.fpext(_position(op, e, k, length, count), ir.DoubleType())
         if op.align_corners:
             position = b.fadd(position, e.constant(0.5, DType.FLOAT64))
-        last = e.intrinsic("smin", b.fptosi(position, e.index), e.number(length - 1))
-        e.store(last, _memory(found), e.index_dtype, k)
+        e.store(at_most_last(e, b.fptosi(position, e.index), length), _memory(found), e.index_dtype, k)
     return found
 
 
@@ -110,9 +114,9 @@ def _neighbours(node: Node[ResizeBilinear], e: Emitter, axis: int) -> Neighbours
         # Rounded towards zero, which is down from 0 on; what is less counts as 0.
         lower = e.intrinsic("smax", b.fptosi(position, e.index), e.number(0))
         is_above = b.fcmp_ordered(">", position, _real(e, lower))
-        upper = e.intrinsic("smin", b.add(lower, b.zext(is_above, e.index)), e.number(length - 1))
+        upper = at_most_last(e, b.add(lower, b.zext(is_above, e.index)), length)
         weight = b.fsub(position, _real(e, lower))
-        rest = b.fsub(e.constant(1, FLOAT), weight)
+        rest, lower = b.fsub(e.constant(1, FLOAT), weight), at_most_last(e, lower, length)
         for value, table in zip((lower, upper, rest, weight), made.tables, strict=True):
             e.store(value, _memory(table), table.dtype, k)
     return made
