@@ -39,7 +39,7 @@ def _taps(op: GridSample, places: Array, length: int) -> Taps:
     if op.interpolation is Interpolation.NEAREST:
         x = np.rint(x)
     out = (x < low) | (x > high)
-    if op.outside is Outside.BORDER:
+    if op.is_cut_off:
         x = np.where(out, np.clip(x, 0, length - 1), x)
     elif op.outside is Outside.REFLECTION:
         x = np.where(out, _reflected(x, low, high), x)

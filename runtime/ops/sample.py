@@ -37,6 +37,12 @@ class GridSample(Op):
     is_index: bool = False
     nan_is_first: bool = False
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether places beyond a border count as on it. CUBIC reads the four elements around a place wherever that is,
+        those outside being the outermost ones, as in PyTorch, ONNX Runtime and OpenVINO."""
+        return self.outside is Outside.BORDER and self.interpolation is not Interpolation.CUBIC
+
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         x, grid = args[0].shape, args[1].shape
         if len(x) < 3 or len(grid) != len(x) or grid[0] != x[0] or grid[-1] != len(x) - 2:

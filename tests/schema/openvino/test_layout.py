@@ -145,9 +145,10 @@ INDICES = [
          [X, DRAWN.integers(0, 4, (2, 3, 2)), draw(2, 3, 2)]),
     *(Case(f"scatter_elements_{kind}", lambda x, i, u, kind=kind: op.scatter_elements_update(x, i, u, const(2), kind),
            [X, DRAWN.integers(-4, 4, (2, 3, 2)), draw(2, 3, 2)]) for kind in ("prod", "min", "max")),
-    *(Case(f"grid_sample_{mode}",
-           lambda x, at, mode=mode: op.grid_sample(x, at, {"mode": mode, "padding_mode": "reflection"}),
-           [draw(2, 3, 4, 5), draw(2, 3, 2, 2)]) for mode in ("bilinear", "bicubic", "nearest")),
+    *(Case(f"grid_sample_{mode}_{outside}",
+           lambda x, at, mode=mode, outside=outside: op.grid_sample(x, at, {"mode": mode, "padding_mode": outside}),
+           [draw(2, 3, 4, 5), 2 * draw(2, 3, 2, 2)])
+      for mode in ("bilinear", "bicubic", "nearest") for outside in ("zeros", "border", "reflection")),
     Case("grid_sample_aligned", lambda x, at: op.grid_sample(x, at, {"align_corners": True}),
          [draw(2, 3, 4, 5), draw(2, 3, 2, 2)]),
     *(Case(f"boxes_{is_sorted}", lambda boxes, scores, is_sorted=is_sorted: list(op.non_max_suppression(

@@ -82,7 +82,7 @@ def _taps(op: GridSample, place: Lanes, length: Lanes) -> list[_Tap]:
     x = place if op.is_index else x
     if op.interpolation is Interpolation.NEAREST:
         x = x.unary("rint")
-    if op.outside is Outside.BORDER:
+    if op.is_cut_off:
         x = _is_outside(x, low, high).where(_clipped(x, last), x)
     elif op.outside is Outside.REFLECTION:
         x = _is_outside(x, low, high).where(_reflected(x, low, high), x)
