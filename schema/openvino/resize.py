@@ -126,16 +126,42 @@ def _by_run(node: Node, axes: Sequence[int], sizes: Value, scales: Value, coordi
     is_known = given.data is not None and all(node.shape(0)[axis] > 0 for axis in axes)
     if not is_known and mode == "linear" and node.flag("antialias", False):
         raise node.refusal("linear with antialias")
-    if (is_known and mode not in _PILLOW) or nearest == "simple" or given.shape != (len(axes),) or (
+    rounding = _rounding(mode, nearest, None if is_sized else given)
+    if (is_known and mode not in _PILLOW) or rounding is None or given.shape != (len(axes),) or (
             any(node.integers("pads_begin", ())) or any(node.integers("pads_end", ()))):
         return None
     if mode in _PILLOW:
         return _as_pillow(node, axes, sizes if is_sized else None, given)
-    op = Resample(tuple(axes), Interpolation(mode.removesuffix("_onnx")), Coordinates(coordinates), Nearest(nearest),
+    op = Resample(tuple(axes), Interpolation(mode.removesuffix("_onnx")), Coordinates(coordinates), rounding,
                   cubic_coefficient=node.number("cube_coeff", -0.75), keeps=True)
+    if not is_sized and coordinates == "align_corners" and not _are_whole(given):
+        given, is_sized = _scaled(node.graph, node[0], axes, given), True
     if is_sized:
         return _sized(node.graph, op, node[0], c.cast(node.graph, given, DType.INT64))
     return resampled(node.graph, op, node[0], c.cast(node.graph, given, DType.FLOAT32))
+
+
+def _rounding(mode: str, nearest: str, scales: Value | None) -> Nearest | None:
+    """How the nearest element is found, where that is asked for; None where it hangs on what a run tells."""
+    if mode != "nearest":
+        return Nearest.FLOOR
+    if nearest != "simple":
+        return Nearest(nearest)
+    known = None if scales is None else scales.data
+    if known is None or (np.any(known < 1) and np.any(known > 1)):
+        return None
+    return Nearest.CEIL if np.any(known < 1) else Nearest.FLOOR
+
+
+def _are_whole(scales: Value) -> bool:
+    """Whether scales are known, and make whole numbers of elements of any."""
+    return scales.data is not None and bool(np.all(scales.data == np.floor(scales.data)))
+
+
+def _scaled(g: Graph, x: Value, axes: Sequence[int], scales: Value) -> Value:
+    """The lengths of axes by scales, rounded down: float32, (k,)."""
+    lengths = c.cast(g, c.gather(g, c.shape_of(g, x), c.integers(axes), 0), DType.FLOAT32)
+    return c.floor(g, c.multiply(g, lengths, c.cast(g, scales, DType.FLOAT32)))
 
 
 def _as_pillow(node: Node, axes: Sequence[int], sizes: Value | None, given: Value) -> Value:
@@ -143,8 +169,7 @@ def _as_pillow(node: Node, axes: Sequence[int], sizes: Value | None, given: Valu
     `cube_coeff` nor where coordinates lie matters, and factors only give sizes."""
     g = node.graph
     if sizes is None:
-        lengths = c.cast(g, c.gather(g, c.shape_of(g, node[0]), c.integers(axes), 0), DType.FLOAT32)
-        sizes = c.floor(g, c.multiply(g, lengths, c.cast(g, given, DType.FLOAT32)))
+        sizes = _scaled(g, node[0], axes, given)
     op = Resample(tuple(axes), _PILLOW[node.text("mode")], cubic_coefficient=-0.5, exclude_outside=True,
                   antialias=True, keeps=True)
     return c.in_float32(g, lambda x: g.apply(op, x, c.cast(g, sizes, DType.INT64)), node[0])

@@ -172,9 +172,13 @@ RESIZED = [
       for size in ([8, 9], [1, 4])),
     *(Case(f"{nearest}_{scales}", lambda x, n=nearest, s=scales: op.interpolate(
         x, const(s), "nearest", "scales", coordinate_transformation_mode="asymmetric", nearest_mode=n, axes=[2, 3]),
-           [draw(1, 2, 5, 6)], dynamic=nearest != "simple")
+           [draw(1, 2, 5, 6)])
       for nearest in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
       for scales in ([2.0, 1.5], [0.5, 0.6])),
+    *(Case(f"{mode}_{coordinates}_by_scales", lambda x, m=mode, c=coordinates: op.interpolate(
+        x, const([1.7, 0.6]), m, "scales", coordinate_transformation_mode=c, nearest_mode="simple", axes=[2, 3]),
+           [draw(1, 2, 5, 6)], tolerance=SMALL)
+      for mode in ("linear", "linear_onnx", "cubic") for coordinates in ("asymmetric", "align_corners")),
 ]
 
 
