@@ -112,6 +112,52 @@ def list_erase(node: Node[ops.ListErase]) -> Step:
     return step
 
 
+@rule(ops.ListInsertPart, accepts=_elements(moving({2, 3})))
+def list_insert_part(node: Node[ops.ListInsertPart]) -> Step:
+    layers, position, before, out, ends = _parts(node, 2)
+    element = np.moveaxis(node.input(1), node.op.axis, 0)
+
+    def step() -> None:
+        number = place(position(), len(before), 1)
+        begin, _ = _part(before, number, len(layers))
+        store(out, np.concatenate([layers[:begin], element, layers[begin:]]) if layers.size else element)
+        store(ends, np.concatenate([before[:number], [begin + len(element)], before[number:] + len(element)]))
+
+    return step
+
+
+@rule(ops.ListErasePart, accepts=_elements(moving({1, 2})))
+def list_erase_part(node: Node[ops.ListErasePart]) -> Step:
+    layers, position, before, out, ends = _parts(node, 1)
+
+    def step() -> None:
+        number = place(position(), len(before))
+        begin, end = _part(before, number, len(layers))
+        store(out, np.concatenate([layers[:begin], layers[end:]]))
+        store(ends, np.concatenate([before[:number], before[number + 1:] - (end - begin)]))
+
+    return step
+
+
+def _parts(node: Node[Any], position: int) -> tuple[Array, Callable[[], int], Array, Array, Array]:
+    """A list along its axis, what gives the position that an input says, where elements end, which the next one does,
+    and the same list and ends of the result."""
+    source, before, (out, ends), axis = node.input(0), node.input(position + 1), node.outputs, node.op.axis
+    return np.moveaxis(source, axis, 0), node.input(position).item, before, np.moveaxis(out, axis, 0), ends
+
+
+def _part(ends: Array, number: int, size: int) -> tuple[int, int]:
+    """Where an element of a list of a size begins and ends; the one behind all others ends with the list.
+
+    Raises:
+        ShapeError: that is not in the list.
+    """
+    begin, end = int(ends[number - 1]) if number else 0, int(ends[number]) if number < len(ends) else size
+    if not 0 <= begin <= end <= size:
+        raise ShapeError(f"ends: expected some of a list of length {size}, found {begin} and {end}")
+    return begin, end
+
+
 @rule(ops.ListSet, accepts=moving({2}))
 def list_set(node: Node[ops.ListSet]) -> Step:
     layers, position, element, out = _changing(node, 2)

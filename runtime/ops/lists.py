@@ -199,8 +199,8 @@ class ListOnly(ListOp):
 
 @dataclass(frozen=True)
 class ListChange(ElementOp):
-    """Base of the operators that change a list, input 0, whose elements are stacked or single, at a position, which may
-    count from the end. That there is one is looked at by what computes it, as turns of loops may never come to it."""
+    """Base of the operators that change a list, input 0, at a position, which may count from the end. That there is one
+    is looked at by what computes it, as turns of loops may never come to it."""
 
     lays_together: ClassVar[bool] = True
 
@@ -230,6 +230,23 @@ class ListInsert(ListChange):
 
 
 @dataclass(frozen=True)
+class ListInsertPart(ListInsert):
+    """The same of a list whose elements end where input 3 says, int64 (n,), output 1 then."""
+
+    name: ClassVar[str] = "LIST_INSERT_PART"
+    inputs: ClassVar[Count] = exactly(4)
+    results: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        found = self.fitted(args[0].shape, args[1].shape)
+        longer = replaced(found, self.axis, found[self.axis] + self.slice(args[1].shape)[self.axis])
+        return (longer, (args[3].shape[0] + 1,))
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[0].dtype, DType.INT64)
+
+
+@dataclass(frozen=True)
 class ListErase(ListChange):
     """The list without the element at position `input 1`."""
 
@@ -239,6 +256,30 @@ class ListErase(ListChange):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         axis, shape = self.along(args[0].shape), args[0].shape
         return (replaced(shape, axis, larger(shape[axis] - 1, 0)),)
+
+
+@dataclass(frozen=True)
+class ListErasePart(ListErase):
+    """The same of a list whose elements end where input 2 says, int64 (n,), output 1 then."""
+
+    name: ClassVar[str] = "LIST_ERASE_PART"
+    inputs: ClassVar[Count] = exactly(3)
+    results: ClassVar[Count] = exactly(2)
+    parts_from: ClassVar[frozenset[int]] = frozenset({1})
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        return self._of_length(args, shape[self.along(shape)] - _part_length(args, self.axis))
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[0].dtype, DType.INT64)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        shape = args[0].shape
+        return self._of_length(args, computed(shape[self.along(shape)]))
+
+    def _of_length(self, args: Operands, length: int) -> tuple[Shape, ...]:
+        return (replaced(args[0].shape, self.axis, length), (larger(args[2].shape[0] - 1, 0),))
 
 
 @dataclass(frozen=True)
@@ -357,15 +398,26 @@ class ListPart(ElementOp):
         axis = normalize_axis(self.axis, len(shape))
         if self.stacked or self.are_single:
             return ((*shape[:axis], *(1,) * self.are_single, *shape[axis + 1:]),)
-        if args[2].known is None or args[2].known.dtype.hasobject:
-            raise Unknown
-        ends = args[2].known.tolist()
-        number = place(scalar(args[1], "position"), len(ends))
-        if not is_length(shape[axis]) and ends[number] > shape[axis]:
-            raise ShapeError(f"ends: expected some of a list of length {shape[axis]}, found {ends[number]}")
-        return (replaced(shape, axis, ends[number] - (ends[number - 1] if number else 0)),)
+        return (replaced(shape, axis, _part_length(args, axis)),)
 
     def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
         shape = args[0].shape
         axis = normalize_axis(self.axis, len(shape))
         return (replaced(shape, axis, computed(shape[axis])),)
+
+
+def _part_length(args: Operands, axis: int) -> int:
+    """How long an element of a list, input 0, is, at the position that input 1 says; input 2 says where elements end.
+
+    Raises:
+        ShapeError: there is no such position, or it is not in the list.
+        Unknown: only the run tells.
+    """
+    if args[2].known is None or args[2].known.dtype.hasobject:
+        raise Unknown
+    ends, size = args[2].known.tolist(), args[0].shape[axis]
+    number = place(scalar(args[1], "position"), len(ends))
+    if not is_length(size) and ends[number] > size:
+        raise ShapeError(f"ends: expected some of a list of length {size}, found {ends[number]}")
+    length: int = ends[number] - (ends[number - 1] if number else 0)
+    return length

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from math import prod
 from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I64, Emitter
+from circlet.backends.native.emit.emitter import I64, Emitter, memory_type
 from circlet.backends.native.emit.loops import spread_every
 from circlet.backends.native.emit.parallel import parallel_every
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed
-from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.emit.whole import Whole, both
 from circlet.backends.native.rules.moving.layout import join
 from circlet.backends.native.rules.moving.move import (
     expect,
@@ -36,8 +37,10 @@ from circlet.runtime.ops.lists import (
     ListEmpty,
     ListEnds,
     ListErase,
+    ListErasePart,
     ListHas,
     ListInsert,
+    ListInsertPart,
     ListJoin,
     ListOnly,
     ListPart,
@@ -141,6 +144,91 @@ def list_erase(node: Node[ListErase]) -> tuple[Value]:
         return x.element(e, [*index[:axis], place, *index[axis + 1:]])
 
     return (computed(node.shape, x.dtype, element),)
+
+
+@nest(ListInsertPart, movable, memory_inputs=frozenset({0, 2, 3}))
+def list_insert_part(node: Node[ListInsertPart], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of a list, an element, a position and ends: the element between those before it and those behind it."""
+    element, axis, ends = node.input(1), node.op.axis, _Ends(node, 3)
+    number, size = _place(node, 2, ends.count, more=1), Whole(e, element.shape[axis])
+    begin = ends.before(number)
+    _shift(node, sinks[0], begin, Whole(e, 0), size)
+    if may_differ(element.size, 0):
+        spread_every(e, element.shape, lambda index: sinks[0](
+            e, [*index[:axis], (begin + Whole(e, index[axis])).register, *index[axis + 1:]], element.element(e, index)))
+    with e.loop(ends.count) as k:
+        old = Whole(e, k)
+        behind = old.compare(">=", number)
+        end = ends.of(old) + size.where(behind, 0)
+        sinks[1](e, [(old + Whole(e, 1).where(behind, 0)).register], _stored(e, end.register))
+    sinks[1](e, [number.register], _stored(e, (begin + size).register))
+
+
+@nest(ListErasePart, movable, memory_inputs=frozenset({0, 1, 2}))
+def list_erase_part(node: Node[ListErasePart], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of a list, a position and ends: those behind the element follow those before it."""
+    axis, ends, sizes = node.op.axis, _Ends(node, 2), [Whole(e, each) for each in node.input(0).shape]
+    number = _place(node, 1, ends.count)
+    begin = ends.before(number)
+    size = ends.of(number) - begin
+    sizes[axis] = sizes[axis] - size
+    if not expect_shape(node, sizes):
+        return
+    _shift(node, sinks[0], begin, size, Whole(e, 0))
+    with e.loop(node.shapes[1][0]) as k:
+        behind = Whole(e, k).compare(">=", number)
+        end = ends.of(Whole(e, k) + Whole(e, 1).where(behind, 0)) - size.where(behind, 0)
+        sinks[1](e, [k], _stored(e, end.register))
+
+
+class _Ends:
+    """Where elements of a list end, as an input says."""
+
+    def __init__(self, node: Node[Any], index: int) -> None:
+        self._node = node
+        self._ends = node.input(index)
+        self.count = self._ends.shape[0]
+        """How many elements there are."""
+
+    def of(self, number: Whole) -> Whole:
+        """Where an element ends."""
+        e = self._node.function.e
+        return Whole(e, extended(e, self._ends.element(e, [number.register]), DType.INT64))
+
+    def before(self, number: Whole) -> Whole:
+        """Where the one before it ends; that it does in the list, and it itself not before that, is checked."""
+        e, size = self._node.function.e, Whole(self._node.function.e, self._node.input(0).shape[self._node.op.axis])
+        begin, end = Register(e, e.index), Register(e, e.index)
+        begin.set(e.number(0))
+        end.set(size.register)
+        for register, inside, place in ((begin, number.compare(">", 0), number - 1),
+                                        (end, number.compare("<", self.count), number)):
+            if inside is not False:
+                with nullcontext() if inside is True else e.builder.if_then(inside):
+                    register.set(self.of(place).register)
+        first, last = Whole(e, begin.get()), Whole(e, end.get())
+        expect(self._node, both(e, first.is_in(0, last), last.compare("<=", size)),
+               f"ends: expected some of a list of length {size.value}, found {{}} and {{}}", first, last)
+        return first
+
+
+def _shift(node: Node[Any], sink: Sink, begin: Whole, gone: Whole, room: Whole) -> None:
+    """Copies a list, input 0, but for so much from a place on that is gone, with so much room there."""
+    e, x, axis = node.function.e, node.input(0), node.op.axis
+    row = x.shape[axis + 1:]
+    size, left = prod(row) * x.dtype.numpy.itemsize, Whole(e, x.shape[axis]) - begin - gone
+    with e.nest(x.shape[:axis]) as outer:
+        for to, of, count in ((Whole(e, 0), Whole(e, 0), begin), (begin + room, begin + gone, left)):
+            if sink.memory is not None and x.memory is not None:
+                rest = [e.number(0)] * len(row)
+                places = ((sink.memory, node.shapes[0], to), (x.memory, x.shape, of))
+                target, source = (e.address(memory, memory_type(x.dtype), e.linear([*outer, at.register, *rest], shape))
+                                  for memory, shape, at in places)
+                e.copy(target, source, (count * size).register)
+            else:
+                with e.loop(count.register) as k, e.nest(row) as inner:
+                    sink(e, [*outer, (to + Whole(e, k)).register, *inner],
+                         x.element(e, [*outer, (of + Whole(e, k)).register, *inner]))
 
 
 @nest(ListSet, movable, memory_inputs=frozenset({2}), is_last=True)

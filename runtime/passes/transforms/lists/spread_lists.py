@@ -26,8 +26,10 @@ from circlet.runtime.ops.lists import (
     ListEmpty,
     ListEnds,
     ListErase,
+    ListErasePart,
     ListHas,
     ListInsert,
+    ListInsertPart,
     ListJoin,
     ListOnly,
     ListPart,
@@ -59,7 +61,8 @@ Stays: TypeAlias = "Callable[[Model, int, int, bool], bool]"
 
 def spread_lists(model: Model, is_code: Stays = lambda *_: True) -> Model:
     """Replaces the operators on such sequences, which keep their places. Subgraphs that sequences go to are new ones,
-    as anyone may run the old ones. The model itself, if loops of the new one are no code."""
+    as anyone may run the old ones. What is left of them is tried again, as something else may be taken of it. The model
+    itself, if loops of the new one are no code."""
     tried: set[frozenset[tuple[object, ...]]] = set()
     for guess in Guess:
         webs = [each for each in webs_of(model, guess) if each.is_right]
@@ -71,7 +74,7 @@ def spread_lists(model: Model, is_code: Stays = lambda *_: True) -> Model:
         changed = spreading.model()
         are_apart = any(each.is_guessed for each in webs)
         if all(is_code(changed, *each, are_apart) for each in spreading.asked(changed)):
-            return changed
+            return spread_lists(changed, is_code)
     return model
 
 
@@ -250,12 +253,15 @@ class _Graph:
         """What takes the place of an operator that takes an element out of a sequence: nothing where the next one puts
         another to its place."""
         gone, = operator.outputs
+        place = inputs[1] if has_place(operator) else self._constant(f"{self._graph.tensors[gone].name}_last", -1)
+        if web.has_ends:
+            given = (inputs[0], place, self._ends[operator.inputs[0]])
+            return replace(operator, op=ListErasePart(web.axis), inputs=given, outputs=(gone, self._companion(gone)))
         readers = [each for each in self._graph.operators if gone in each.inputs]
         if has_place(operator) and gone not in self._graph.outputs and len(readers) == 1 and isinstance(
                 readers[0].op, SequenceInsert) and readers[0].inputs[2:] == inputs[1:]:
             self._data[gone] = inputs[0]
             return SKIP
-        place = inputs[1] if has_place(operator) else self._constant(f"{self._graph.tensors[gone].name}_last", -1)
         return replace(operator, op=ListErase(web.axis, web.stacked, web.are_single), inputs=(inputs[0], place))
 
     def _making(self, operator: Operator, web: Web, inputs: tuple[int, ...]) -> Operator:
@@ -277,13 +283,14 @@ class _Graph:
     def _inserting(self, operator: Operator, web: Web, inputs: tuple[int, ...]) -> Operator:
         """What takes the place of an operator that puts an element into a sequence."""
         how = (web.axis, web.stacked, web.are_single, not web.is_guessed)
-        if has_place(operator):
+        if has_place(operator) and not web.has_ends:
             is_set = operator.inputs[0] in self._data
             return replace(operator, op=ListSet(*how) if is_set else ListInsert(*how), inputs=inputs)
         if not web.has_ends:
             return replace(operator, op=ListAppend(*how), inputs=inputs[:2])
-        given, made = (*inputs[:2], self._ends[operator.inputs[0]]), operator.outputs[0]
-        part = ListAppendPart(web.axis, are_joined=not web.is_guessed)
+        given, made = (*inputs[:2 + has_place(operator)], self._ends[operator.inputs[0]]), operator.outputs[0]
+        kind = ListInsertPart if has_place(operator) else ListAppendPart
+        part = kind(web.axis, are_joined=not web.is_guessed)
         return replace(operator, op=part, inputs=given, outputs=(made, self._companion(made)))
 
     def _like(self, web: Web) -> tuple[int, ...]:

@@ -47,6 +47,8 @@ class Guess(Enum):
     SINGLE = auto()
     """As SAME, and those that are joined and read or changed by position have size 1: one that is cut short is an
     error."""
+    PARTS = auto()
+    """As ANY, and those that are changed by position may differ, too."""
 
 
 @dataclass
@@ -163,10 +165,10 @@ def _laid_out(model: Model, web: Web, elements: Elements, guess: Guess) -> bool:
     web.are_single = guess is Guess.SINGLE and not (web.stacked or web.is_guessed) and is_told and elements.are_single(
         given[:len(inserts)], given[len(inserts):], web.axis)
     # counting is an operator, and those of a subgraph that stays keep their places
-    can_count = SequenceAt not in kinds and all(web.crosses(model, index) for index, _ in inserts)
-    is_asked = not (web.stacked or web.are_single or kinds.isdisjoint({SequenceAt, SequenceLength}))
+    can_count = not is_told and all(web.crosses(model, index) for index, _ in inserts)
+    is_asked = not (web.stacked or web.are_single) and (is_told or SequenceLength in kinds)
     web.is_counted, web.has_ends = is_asked and can_count, is_asked and not can_count
-    return 0 <= web.axis < most and (web.stacked or web.are_single or not is_changed)
+    return 0 <= web.axis < most and (web.stacked or web.are_single or not is_changed or guess is Guess.PARTS)
 
 
 def has_place(changing: Operator) -> bool:
