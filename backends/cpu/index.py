@@ -154,7 +154,7 @@ def scatter_nd(node: Node[ScatterNd]) -> Step:
 @rule(SparseToDense, accepts=moving(parameters=(0, 1), integers=INDICES))
 def sparse_to_dense(node: Node[SparseToDense]) -> Step:
     indices, values, out = node.input(0), node.input(2), node.out
-    places = _places(indices.reshape(-1, out.ndim), out.shape)
+    places = _places(indices.reshape(indices.shape[0] if indices.ndim else 1, out.ndim), out.shape)
     flat = out.reshape(-1)
     values = values.reshape(-1) if values.ndim else values
 

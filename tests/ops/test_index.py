@@ -99,6 +99,7 @@ SCATTER_ND = [
     Case("shape", ScatterNd(), [[[1]], [5.0], [-3]], [V], error="shape: expected sizes that are not negative"),
 ]
 
+NO_AXES = T(np.zeros(0, np.int32), constant=True)
 SPARSE = [
     Case("vector", SparseToDense(), [[1, 3], const([5]), [7.0, 8.0], -1.0], [f32([-1, 7, -1, 8, -1])]),
     Case("scalar", SparseToDense(), [1, [3], 7, 0], [[0, 7, 0]]),
@@ -108,6 +109,10 @@ SPARSE = [
     Case("last-wins", SparseToDense(), [[1, 1], const([3]), [7, 8], 0], [[0, 8, 0]]),
     Case("string", SparseToDense(), [[1], const([2]), strings(b"x"), T(b"", DType.STRING)], [strings(b"", b"x")]),
     Case("none", SparseToDense(), [T(np.zeros(0, np.int32)), const([2]), T(np.zeros(0, np.int32)), 4], [[4, 4]]),
+    Case("of no axis", SparseToDense(), [T(np.zeros((2, 0), np.int32)), NO_AXES, [7, 8], 4], [8]),
+    Case("of no axis, none", SparseToDense(), [T(np.zeros((0, 0), np.int32)), NO_AXES, 7, 4], [4]),
+    Case("of no element", SparseToDense(), [T(np.zeros((0, 2), np.int32)), const([0, 2]), T(np.zeros(0, np.int32)), 4],
+         [np.zeros((0, 2), np.int32)]),
     Case("large", SparseToDense(), [[3], const([3]), [7], 0], [[0, 0, 0]], error="index 3 is out of range"),
     Case("negative", SparseToDense(), [[[0, -1]], const([2, 2]), [7], 0], [[[0, 0]]],
          error=r"index \[0, -1\] is out of range"),
