@@ -88,6 +88,29 @@ def is_few(dtype: DType, shape: Shape | None) -> bool:
     return dtype in NUMBERS and shape is not None and not is_open(shape) and 0 < prod(shape) <= MOST_NUMBERS
 
 
+def sized(subgraph: Subgraph, invoked: Callable[[int], Collection[int]] = lambda index: ()) -> frozenset[int]:
+    """The tensors that sizes follow from.
+
+    Args:
+        subgraph: that has them.
+        invoked: of a subgraph that operators invoke, the positions of inputs that sizes follow from in it.
+    """
+    found = {operator.inputs[position] for operator in subgraph.operators for position in operator.op.sizes
+             if position < len(operator.inputs)}
+    for operator in reversed(subgraph.operators):
+        if operator.op.callees():
+            found.update(invoked_with(operator)[each] for callee in operator.op.callees() for each in invoked(callee))
+        elif not found.isdisjoint(operator.outputs):
+            found.update(operator.inputs)
+    return frozenset(found)
+
+
+def sized_inputs(subgraph: Subgraph, invoked: Callable[[int], Collection[int]]) -> frozenset[int]:
+    """The inputs of a subgraph, by position, that sizes follow from; see `sized`."""
+    found = sized(subgraph, invoked)
+    return frozenset(position for position, each in enumerate(subgraph.inputs) if each in found)
+
+
 def passed_on(model: Model, operator: Operator, among: Callable[[int], Collection[int]]) -> Mapping[int, int]:
     """The operands, by position, that subgraphs find as they are whenever an operator invokes them, or asks for the
     shapes of their results: of a loop those that its body does not change.

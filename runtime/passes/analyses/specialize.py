@@ -31,12 +31,13 @@ from circlet.runtime.passes.analyses.entry import (
     known_inputs,
     late_sizes,
     passed_on,
+    sized_inputs,
     values_of,
 )
 from circlet.runtime.passes.analyses.equalities import laying
 from circlet.runtime.passes.analyses.growing import in_turns, settled
 from circlet.runtime.passes.analyses.joining import is_in_error, joined, of_more_axes
-from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told, lacks_sizes, sized
+from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told, lacks_sizes
 from circlet.runtime.records import dataclass
 
 MEMO_SIZE = 256
@@ -319,9 +320,7 @@ class Specializer:
 
     def _sized_inputs(self, index: int) -> frozenset[int]:
         """The inputs of a subgraph, by position, that sizes follow from."""
-        subgraph = self._model.subgraphs[index]
-        found = sized(subgraph, self._sized)
-        return frozenset(position for position, each in enumerate(subgraph.inputs) if each in found)
+        return sized_inputs(self._model.subgraphs[index], self._sized)
 
     def _settled(self, op: PreTestedLoop, initial: tuple[Shape, ...], scope: Scope) -> tuple[Shape, ...]:
         """The shapes of a loop's carried values in any turn."""

@@ -3,7 +3,7 @@ taken, how large an image is to become."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from itertools import chain
@@ -31,7 +31,7 @@ from circlet.runtime.ir.terms import hangs_on
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.operands import has_gaps, typed
-from circlet.runtime.passes.analyses.entry import MOST_NUMBERS, NUMBERS, Values, invoked_with, is_few
+from circlet.runtime.passes.analyses.entry import MOST_NUMBERS, NUMBERS, Values, is_few, sized
 from circlet.runtime.records import dataclass, replace
 
 Result = TypeVar("Result")
@@ -93,23 +93,6 @@ def lacks_sizes(operator: Operator, known: Mapping[int, Array]) -> bool:
                if tensor != ABSENT and position in op.sizes | op.parts_from)
 
 
-def sized(subgraph: Subgraph, invoked: Callable[[int], Collection[int]] = lambda index: ()) -> frozenset[int]:
-    """The tensors that sizes follow from.
-
-    Args:
-        subgraph: that has them.
-        invoked: of a subgraph that operators invoke, the positions of inputs that sizes follow from in it.
-    """
-    found = {operator.inputs[position] for operator in subgraph.operators for position in operator.op.sizes
-             if position < len(operator.inputs)}
-    for operator in reversed(subgraph.operators):
-        if operator.op.callees():
-            found.update(invoked_with(operator)[each] for callee in operator.op.callees() for each in invoked(callee))
-        elif not found.isdisjoint(operator.outputs):
-            found.update(operator.inputs)
-    return frozenset(found)
-
-
 class Teller:
     """Takes values that only a run tells for lengths."""
 
@@ -134,6 +117,8 @@ class Teller:
         the size that these have then."""
         self._has_signed = False
         """Whether some were told that may be negative."""
+        self._lacking = 0
+        """How much sizes that were told last lacked to be none, as what is computed of a larger number does."""
         self.told = told
 
     @cached_property
@@ -195,8 +180,8 @@ class Teller:
         """The same, with numbers that are clipped taken as `_is_clipped` says."""
         before = self.told
         has_least = any(op.least_size for op, _, _ in _members(operator))
-        for is_counted_from in (True, False) if has_least and not self._scope.premises.told else (True,):
-            sizing = partial(self._sized_by, operator, operands, is_counted_from)
+        for is_counted_from, more in self._ways(has_least and not self._scope.premises.told):
+            sizing = partial(self._sized_by, operator, operands, is_counted_from, more)
             with self._scope.tentatively() as keep:
                 found = sizing()
                 unread = [] if found is None else self._unread(operator, before, found)
@@ -208,15 +193,23 @@ class Teller:
             self.told = before
         return None
 
+    def _ways(self, has_least: bool) -> Iterator[tuple[bool, int]]:
+        """Whether numbers that sizes are counted from may be 0, and how many more are taken for granted."""
+        self._lacking = 0
+        yield from (((True, 0), (False, 0)) if has_least else ((True, 0),))
+        if 0 < self._lacking < CAPACITY:
+            yield False, self._lacking
+
     def _sized_by(self, operator: Operator, operands: Callable[[Mapping[int, Array]], Operands],
-                  is_counted_from: bool) -> tuple[Shape, ...] | None:
-        """The same, for which it tells numbers; any that sizes are counted from, or as large ones as sizes are."""
+                  is_counted_from: bool, more: int) -> tuple[Shape, ...] | None:
+        """The same, for which it tells numbers; any that sizes are counted from, or as large ones as sizes are, and so
+        many more."""
         sizes, parts, starts = self._asked(operator)
         least = max(op.least_size for op, _, _ in _members(operator))
         premises = self._scope.premises
         for each in sizes:
             self._follow(each)
-            self._tell_size(each, least if each in starts else max(least, premises.told), is_counted_from)
+            self._tell_size(each, (least if each in starts else max(least, premises.told)) + more, is_counted_from)
         begins = {inputs[1] for op, inputs, _ in _members(operator) if op.name in _BEGINNING}
         for each in parts:
             may_be_none = premises.from_start and each in begins
@@ -227,6 +220,7 @@ class Teller:
         try:
             return operator.op.infer(operands({**self._known, **values}))
         except (Unknown, *FAULTS):
+            self._lacking = max((-lowest(each) for size in sizes for each in values[size].flat), default=0)
             return None
 
     def _asked(self, operator: Operator) -> tuple[list[int], list[int], list[int]]:
