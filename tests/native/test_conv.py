@@ -19,6 +19,7 @@ from circlet.runtime.ops.elementwise import Add
 from circlet.schema.files import dump_model
 from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
+from tests.native.test_budget import session_of
 from tests.ops.test_conv import BIASED_TRANSPOSE_CONV, CONV_2D, CONV_3D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV
 
 test_cases = native_test([*CONV_2D, *DEPTHWISE_CONV_2D, *TRANSPOSE_CONV, *BIASED_TRANSPOSE_CONV, *CONV_3D])
@@ -191,3 +192,18 @@ def test_epilogue_of_nothing() -> None:
         return [g.apply(Add(Activation.RELU6), g.apply(op, x, g.constant(weights)), rest)]
 
     agree(formula, values((2, 9, 2, 24), np.float32, 2), np.zeros((2, 7, 0, 24), np.float32))
+
+
+@pytest.mark.parametrize("width", [16, 32])
+def test_one_channel_is_passed_on_a_vector_at_a_time(width: int) -> None:
+    filter, bias = values((1, 2, 2, 3), np.float32, 1), values((1,), np.float32, 2)
+    image, op = values((2, 4, width, 3), np.float32, 3), BiasedTransposeConv(Padding.SAME, 2, 2)
+    for columns in (width, 5, 33):
+        agree(applied(op, filter, bias), values((2, 4, columns, 3), np.float32, 4))
+    model = ModelBuilder()
+    main = model.subgraph("main")
+    main.output(main.apply(op, main.input("x", np.float32, image.shape), main.constant(filter), main.constant(bias)))
+    session, backend = session_of(model.build())
+    session.invoke(0, [image])
+    (listing,) = backend.listings
+    assert "fadd float" not in listing.module

@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, Emitter
-from circlet.backends.native.emit.loops import independent, rolled, rolled_nest
+from circlet.backends.native.emit.loops import independent, rolled, rolled_nest, spread
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.operands import Direct, Grid, Left, table
@@ -262,11 +262,18 @@ def _deliver(node: _Transposed, e: Emitter, made: Image, windows: tuple[Window, 
     """Passes on what lies within the margins, (h, w, o) of an image, the bias added and activated."""
     _, height, width, channels = node.shape
     before, left = (each.before for each in windows)
-    with rolled(e, height) as y, rolled(e, width) as x:
+    with rolled(e, height) as y:
         line = made.at(e, e.number(0), e.builder.add(y, e.number(before)))
-        place = e.address(line, I8, e.builder.mul(e.builder.add(x, e.number(left)), e.number(made.column)))
-        with independent(e, channels, lanes(e.target)) as channel:
+
+        def give(x: ir.Value, channel: ir.Value) -> None:
+            place = e.address(line, I8, e.builder.mul(e.builder.add(x, e.number(left)), e.number(made.column)))
             value = e.load(place, FLOAT, channel)
             if bias is not None:
                 value = e.builder.fadd(value, bias.linear(e, channel))
             sink(e, [number, y, x, channel], activate(e, value, FLOAT, node.op.fused_activation_function))
+
+        if channels == 1:
+            spread(e, width, lambda x: give(x, e.number(0)))
+        else:
+            with rolled(e, width) as x, independent(e, channels, lanes(e.target)) as channel:
+                give(x, channel)
