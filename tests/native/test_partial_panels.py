@@ -9,15 +9,21 @@ import pytest
 from llvmlite import ir
 
 import circlet
-from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter
+from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.emit.lengths import Lengths
+from circlet.backends.native.gemm.microkernel import FLOAT32
+from circlet.backends.native.gemm.packing import transpose_panels
+from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.vectors import WORD, Vectors
 from circlet.backends.native.load.library import ENTRY
 from circlet.backends.native.load.llvm import host, link, object_code
 from circlet.backends.native.lower.pieces import Piece
 from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import FullyConnected
 from tests.native.against_cpu import values
+from tests.native.compiled import call_of
 
 ROWS, GAP = 3, 20
 """Vectors that are stored, and the words between their places."""
@@ -59,3 +65,24 @@ def test_products_whose_last_panel_is_not_full(columns: int, rows: int) -> None:
     for count in (50, 13, 12, 1) if rows < 0 else (rows,):
         given = values((count, 7), np.int8, 2).astype(np.float32)
         np.testing.assert_array_equal(session.invoke(0, [given])[0], given @ weights.T)
+
+
+def test_what_lies_behind_the_columns_of_an_open_number_is_not_multiplied() -> None:
+    """Tiles read whole panels: numbers below the least normal one, left there, would take ten times as long."""
+    columns, depth = Scope([40]).symbol(0), 5
+    plan = Plan.of(host(), FLOAT32, columns, columns, depth)
+
+    def pack(e: Emitter, given: ir.Value, made: ir.Value) -> None:
+        e.lengths = Lengths(e.entry, given, I64)
+        transpose_panels(e, plan, e.address(given, I8, I64.width // 8), made)
+
+    packed = call_of(pack)
+    for count in range(1, 3 * plan.panel + 2):
+        panels = -(-count // plan.panel)
+        matrix = values((count, depth), np.int8, count).astype(np.float32)
+        found = np.full((panels + 1, depth, plan.panel), 1e-42, np.float32)
+        packed(np.append(np.array([count]).view(np.float32), matrix), found)
+        assert (found[panels] == np.float32(1e-42)).all()
+        found = found[:panels].transpose(0, 2, 1).reshape(-1, depth)
+        np.testing.assert_array_equal(found[:count], matrix)
+        assert not (np.abs(found[count:]) == np.float32(1e-42)).any()

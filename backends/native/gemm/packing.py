@@ -12,7 +12,6 @@ from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.gemm.microkernel import FLOAT32, VectorLoop, internal_function, lanes
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.vectors import WORD, Vectors
-from circlet.runtime.ir.length import is_length
 
 FLOAT = FLOAT32.word
 """The type of the factors."""
@@ -65,15 +64,14 @@ def _copy(e: Emitter, plan: Plan, is_partial: bool) -> ir.Function:
 
 def transpose_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> None:
     """Packs a float32 matrix (columns, depth) into panels (panels, depth, columns of a panel): a loop over strips of as
-    many rows as a vector has lanes, shared out, transposes each. Where the number of columns is open, vectors of the
-    last panel that hold none are left as they are."""
+    many rows as a vector has lanes, shared out, transposes each. Vectors of the last panel that hold no columns are
+    zeros."""
     def place(strip: ir.Value) -> ir.Value:
         panel, vector = (divide(strip, e.number(plan.vectors)) for divide in (e.builder.udiv, e.builder.urem))
         begin = e.builder.mul(panel, e.number(plan.depth * plan.vectors))
         return e.address(target, FLOAT, e.builder.mul(e.builder.add(begin, vector), e.number(plan.lanes)))
 
-    strips = -(-plan.columns // plan.lanes) if is_length(plan.columns) else plan.panels * plan.vectors
-    _transpose(e, source, (plan.columns, plan.depth), strips, place, plan.panel)
+    _transpose(e, source, (plan.columns, plan.depth), plan.panels * plan.vectors, place, plan.panel)
 
 
 def transposed_step(e: Emitter, rows: int) -> int:
@@ -92,7 +90,9 @@ def transpose(e: Emitter, source: ir.Value, shape: tuple[int, int], target: ir.V
 
 def _transpose(e: Emitter, source: ir.Value, shape: tuple[int, int], strips: int,
                place: Callable[[ir.Value], ir.Value], step: int) -> None:
-    """Transposes strips of as many rows as a vector has lanes; rows behind the last repeat it.
+    """Transposes strips of as many rows as a vector has lanes; rows behind the last repeat it in its strip, and are
+    zeros in others: what was left there may be numbers below the least normal one, with which tiles take ten times as
+    long.
 
     Args:
         e: writes the code.
@@ -128,13 +128,19 @@ class _StripBody:
         self._width = width
         self._vectors = Vectors(e, FLOAT, width)
         self._source, first, last, self._columns, self._target, self._step = e.function.args
+        self._is_behind = e.builder.icmp_signed(">", first, last)
         self._rows = [e.builder.mul(e.intrinsic("smin", e.builder.add(first, e.number(k)), last), self._columns)
                       for k in range(width)]
 
     def emit(self) -> None:
-        """Whole vectors of columns, the last of which overlaps the one before; or single columns if they are few."""
+        """Zeros behind the last row; else whole vectors of columns, the last of which overlaps the one before, or
+        single columns if they are few."""
         e, b = self._e, self._e.builder
         width = e.number(self._width)
+        with b.if_then(self._is_behind):
+            with rolled(e, self._columns) as column:
+                self._vectors.store(self._vectors.splat(0), self._place(column, 0))
+            b.ret_void()
         with b.if_else(b.icmp_signed("<", self._columns, width)) as (then, otherwise):
             with then, rolled(e, self._columns) as column:
                 for row, begin in enumerate(self._rows):

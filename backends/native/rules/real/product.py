@@ -214,12 +214,12 @@ class FloatProduct:
         if bias.known is not None and function.narrow(bias.known) is None:
             use = "row", plan.panel, plan.panels
             return kept(function, function.derived(bias.known, use, lambda known: plan.pack_row(known, kind)))
-        memory = function.reserve(plan.panels * plan.panel * WORD)
+        memory = self._zeros()
         function.write(bias, memory)
         return memory
 
     def _zeros(self) -> ir.Value:
-        """What the sums of an open number of columns begin with where there is no bias."""
+        """What sums begin with where there is no bias, or behind one."""
         memory = self._node.function.reserve(self.plan.panels * self.plan.panel * WORD)
         with independent(self._e, self.plan.panels * self.plan.panel) as column:
             self._e.store(ir.Constant(FLOAT32.total, 0), memory, DType.FLOAT32, column)
