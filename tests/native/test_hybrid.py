@@ -77,13 +77,13 @@ def test_blocks(rows: tuple[int, ...], size: int, blocks: int, units: int, has_b
 
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from([(1,), (9,), (2, 3), (3, 2, 4)]), st.sampled_from([1, 15, 64, 333]),
-       st.sampled_from([1, 20, 64]), st.booleans(), st.booleans(), st.booleans(), st.booleans(), kinds, seeds)
+       st.sampled_from([1, 20, 64]), st.booleans(), st.booleans(), st.booleans(), st.integers(0, 2), kinds, seeds)
 def test_batch_matmul(rows: tuple[int, ...], depth: int, units: int, is_transposed: bool, per_axis: bool,
-                      asymmetric: bool, has_each_its_own: bool, kind: str, seed: int) -> None:
-    """One matrix for all, or one for each of the left."""
+                      asymmetric: bool, among: int, kind: str, seed: int) -> None:
+    """One matrix for all, or one for each of the left, along all axes but so many."""
     network = Network()
     x = network.input(floats((*rows, depth), seed, kind))
-    before = rows[:-1] if has_each_its_own else ()
+    before = rows[:-1][among:]
     shape = (*before, units, depth) if is_transposed else (*before, depth, units)
     y = weights(network, shape, len(shape) - (2 if is_transposed else 1), per_axis, seed, 0.01)
     network.op(BatchMatMul(adj_y=is_transposed, asymmetric_quantize_inputs=asymmetric), x, y)
@@ -153,17 +153,24 @@ def test_unsigned_weights() -> None:
     network.agree(is_native=True)
 
 
+@pytest.mark.parametrize("among", [(), (1,), (-1,)])
 @pytest.mark.parametrize("is_transposed", [False, True])
-def test_matrices_for_any_number_of_rows(is_transposed: bool, folder: object, compiled: list[str]) -> None:
+def test_matrices_for_any_number_of_rows(is_transposed: bool, among: tuple[int, ...], folder: object,
+                                         compiled: list[str]) -> None:
+    """One matrix for each of the left along two axes, or for each along the second, the first being of known or any
+    length."""
     random, builder = np.random.default_rng(0), ModelBuilder()
     main = builder.subgraph("main")
-    y = random.integers(-127, 127, (2, 3, 9, 33) if is_transposed else (2, 3, 33, 9)).astype(np.int8)
+    own = (3,) if among else (2, 3)
+    y = random.integers(-127, 127, (*own, 9, 33) if is_transposed else (*own, 33, 9)).astype(np.int8)
     stored_y = main.constant(y, quantization=Quantization((0.01,), (0,)))
-    main.output(*main.op(BatchMatMul(adj_y=is_transposed), main.input("x", DType.FLOAT32, (2, 3, -1, 33)), stored_y,
+    given = main.input("x", DType.FLOAT32, (*among, *own, -1, 33))
+    main.output(*main.op(BatchMatMul(adj_y=is_transposed), given, stored_y,
                          outputs=[Tensor("", DType.FLOAT32, (), has_rank=False)]))
     peer, session = (circlet.Session(builder.build(), backend) for backend in ("cpu", "native"))
-    for length in (5, 2, 64, 33):
-        x = random.standard_normal((2, 3, length, 33)).astype(np.float32)
+    for count, length in ((5, 5), (2, 2), (3, 64), (7, 33)):
+        batch = [count if each < 0 else each for each in among]
+        x = random.standard_normal((*batch, *own, length, 33)).astype(np.float32)
         np.testing.assert_array_equal(session.invoke(0, [x])[0], peer.invoke(0, [x])[0], strict=True)
     assert session.backend_of(0) == ("native",)
     assert len(compiled) == 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import dropwhile
 from math import inf, prod
 from typing import Any, TypeAlias
 
@@ -50,7 +51,7 @@ from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import Activation, Array, DType
+from circlet.runtime.ir.types import Activation, Array, DType, Shape
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.records import dataclass
@@ -65,27 +66,33 @@ LONGEST = 1 << 15
 """Elements of a row of which the sums of products fit into 32 bits: 2 ** 15 times 255 times 128 is just below 2 **
 30."""
 
+Place: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
+"""From the number of a row to that of the row that is staged as this one."""
 OfRow: TypeAlias = Callable[[Emitter, ir.Value], Callable[[ir.Value, ir.Value], ir.Value]]
 """From a row, to a function from a column and its sum, to the result."""
 Rescale: TypeAlias = Callable[[Lanes, Lanes, Lanes], Lanes]
 """From a sum, the scale of its column of weights and that of its row to a result."""
 
 
-def staged(function: Function, form: Form, value: Value, size: int,
-            asymmetric: bool) -> tuple[Source, ir.Value]:
+def staged(function: Function, form: Form, value: Value, size: int, asymmetric: bool,
+           place: Place | None = None) -> tuple[Source, ir.Value]:
     """Rows or images of `size` elements as integers, and where their parameters will be: four words for each, found
-    when its staging begins, before any of its elements is quantised."""
+    when its staging begins, before any of its elements is quantised. With a `place`, rows are in another order, each a
+    run."""
     memory, rows = function.pointer(value), value.size // max(size, 1)
     parameters = function.reserve(rows * 4 * WORD)
 
+    def position_of(e: Emitter, row: ir.Value) -> ir.Value:
+        return e.builder.mul(row if place is None else place(e, row), e.number(size))
+
     def begin(e: Emitter, row: ir.Value) -> ir.Value:
-        source = e.address(memory, SINGLE, e.builder.mul(row, e.number(size)))
+        source = e.address(memory, SINGLE, position_of(e, row))
         mine = _of_row(e, parameters, row)
         e.builder.call(_measuring(e, form, asymmetric), [source, e.number(size), mine])
         return e.builder.trunc(e.load(mine, DType.INT32, _MOVED), form.element)
 
     def run(e: Emitter, row: ir.Value, position: ir.Value, target: ir.Value, count: ir.Value | int) -> None:
-        source = e.address(memory, SINGLE, position)
+        source = e.address(memory, SINGLE, position if place is None else position_of(e, row))
         e.builder.call(_quantizing(e, form), [source, e.register(count), _of_row(e, parameters, row), target])
 
     return Source(begin, run), parameters
@@ -347,48 +354,62 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
 
 
 def _other_matrices(call: Call) -> str | None:
-    """Refuses matrices of weights that are neither one nor one for each of x, columns that make sums too large, and a
-    transposed x."""
+    """Refuses matrices of weights that are neither one nor one for each along the last axes of x, columns that make
+    sums too large, and a transposed x."""
     assert isinstance(call.op, BatchMatMul)
     x, y = (call.input(each).shape for each in (0, 1))
     if call.op.adj_x:
         return "x is transposed"
-    if prod(y[:-2]) != 1 and x[:-2] != y[:-2]:
-        return f"matrices of weights {y[:-2]} for others {x[:-2]} (supported: 1, or as many)"
+    own = _of_each(y)
+    if own and (x[:-2][-len(own):] != own or 0 in own):
+        return f"matrices of weights {y[:-2]} for others {x[:-2]} (supported: 1, or as many along the last axes)"
     return _too_long(y[-1 if call.op.adj_y else -2])
+
+
+def _of_each(y: Shape) -> Shape:
+    """The axes along which each of several matrices is another one."""
+    return tuple(dropwhile(lambda size: size == 1, y[:-2]))
 
 
 @nest(BatchMatMul, all_of(refuses_types(DType.INT8), _other_matrices), name=HYBRID)
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., m, k), float32, and matrices y (k, n) or, transposed, (n, k) of int8: (..., m, n), float32. There is
-    one, or one for each of x."""
+    one, or one for each along the last axes of x."""
     matrices = constant(node.input(1))
     weights = matrices if node.op.adj_y else matrices.swapaxes(-1, -2)
     _multiply_rows(node, e, sinks[0], np.ascontiguousarray(weights).reshape(-1, weights.shape[-1]),
-                   prod(weights.shape[:-2]))
+                   _of_each(matrices.shape))
 
 
-def _multiply_rows(node: Node[Any], e: Emitter, sink: Sink, weights: Array, count: int = 1) -> None:
+def _multiply_rows(node: Node[Any], e: Emitter, sink: Sink, weights: Array, own: Shape = ()) -> None:
     """Of x (..., k), float32, and weights (n, k): (..., n), float32. Each row is quantised as it is staged; sums are
-    multiplied by the scales of row and column. Of `count` matrices, one below the other, each is multiplied by rows of
-    its own."""
-    function, outer = node.function, node.shape[:-1] if count == 1 else node.shape[-2:-1]
+    multiplied by the scales of row and column. Of several matrices, one below the other, each is multiplied by the rows
+    that have its place along the axes `own`, the last ones but that of rows: these are staged one behind the other."""
+    function, count = node.function, prod(own)
+    among = node.shape[:len(node.shape) - 2 - len(own)]
+    outer = (*among, node.shape[-2]) if own else node.shape[:-1]
     rows, columns = prod(outer), len(weights) // count
     depth, form = weights.shape[1], form_of(e.target, rows, weights)
-    source, parameters = staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs)
+
+    def place(e: Emitter, row: ir.Value) -> ir.Value:
+        number, first, last = e.delinear(row, (count, prod(among), node.shape[-2]))
+        return e.linear([first, number, last], (prod(among), count, node.shape[-2]))
+
+    source, parameters = staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs,
+                                place if own and among else None)
     memory = stage(function, form, (count * rows, 1, 1, depth), source)
     scaling = _scaling(node, weights, parameters, not (form.offset or node.op.asymmetric_quantize_inputs))
     of_row = scaling.rows(by_product)
     with each_group(e, count) as group:
         before, first = group.begin(e, rows), group.begin(e, columns)
-        matrix = [] if count == 1 else e.delinear(before if group.number is None else group.number, node.shape[:-2])
+        matrix = e.delinear(group.number, own) if group.number is not None else []
 
         def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-            own = column if count == 1 else e.builder.sub(column, first)
-            sink(e, [*matrix, *e.delinear(row, outer), own], value)
+            *index, last = e.delinear(row, outer)
+            sink(e, [*index, *matrix, last, e.builder.sub(column, first) if matrix else column], value)
 
         def of_own(e: Emitter, row: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
-            return of_row(e, row if count == 1 else e.builder.add(before, row))
+            return of_row(e, e.builder.add(before, row) if matrix else row)
 
         left = rows_of(function, form, group.address(e, memory, I8, rows * depth * form.size), depth)
         multiply_scaled(scaling, form, rows, left, weights[:, None], of_own, take, bits_of(node.call.input(1)), group)
