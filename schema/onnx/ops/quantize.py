@@ -69,12 +69,21 @@ def _repeated(node: Node, parameter: Value, block: int) -> Value:
     graph, axis, found, sizes = node.graph, node.integer("axis", 1), parameter.shape, node.shape()
     axis %= len(sizes)
     if found is None or -1 in (*found, *sizes):
-        node.unsupported(f"blocks of an input of shape {sizes}")
+        return c.gather(graph, parameter, _blocks(node, axis, block), axis)
     inner = c.reshape(graph, parameter, [*found[:axis + 1], 1, *found[axis + 1:]])
     target = constant(np.array([*found[:axis + 1], block, *found[axis + 1:]], np.int64))
     whole = c.reshape(graph, graph.apply(shape.BroadcastTo(), inner, target),
                      [*found[:axis], found[axis] * block, *found[axis + 1:]])
     return _cut(graph, whole, axis, sizes[axis])
+
+
+def _blocks(node: Node, axis: int, block: int) -> Value:
+    """The number of the block in which each element of an axis is, of whatever length."""
+    size = node.shape()[axis]
+    if size >= 0:
+        return constant(np.arange(size) // block)
+    return c.floor_divided(node.graph, c.counted(node.graph, c.reshape(
+        node.graph, c.dimension(node.graph, node[0], axis), [])), block)
 
 
 def _cut(graph: Graph, x: Value, axis: int, size: int) -> Value:

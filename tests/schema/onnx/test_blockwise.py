@@ -1,4 +1,5 @@
-"""Look-ups in tables each block of which has a scale, as ONNX Runtime's tools for decoders write them, against it."""
+"""Look-ups in tables each block of which has a scale, as ONNX Runtime's tools for decoders write them, and values that
+a run quantises in blocks, as of caches, against it."""
 
 from __future__ import annotations
 
@@ -92,3 +93,38 @@ def test_as_onnxruntime(table: Table, backend: str) -> None:
 def test_refused(table: Table, reason: str) -> None:
     with pytest.raises(ModelError, match=reason):
         circlet.load(table.content())
+
+
+def _quantised(axis: int, block: int, shape: tuple[str | int, ...], scales: tuple[str | int, ...]) -> bytes:
+    """Values as bytes, by the scale and the zero point of their block, and these as values again."""
+    attributes: dict[str, Any] = {"axis": axis, "block_size": block}
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **attributes),
+             helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **attributes)]
+    types = {"x": (1, shape), "s": (1, scales), "z": (3, scales)}
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info(name, *each) for name, each in types.items()],
+        [helper.make_tensor_value_info("q", 3, None), helper.make_tensor_value_info("y", 1, None)])
+    return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)],
+                                   ir_version=10).SerializeToString())
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize(("axis", "block", "open_axes"), [(-1, 4, 2), (1, 4, 2), (2, 3, 2), (2, 5, 3), (0, 2, 3)])
+def test_values_in_blocks_of_any_length(axis: int, block: int, open_axes: int, backend: str) -> None:
+    """Of the axis in blocks or of others."""
+    def named(sizes: tuple[int, ...], letter: str) -> tuple[str | int, ...]:
+        return tuple(f"{letter}{k}" if k < open_axes else size for k, size in enumerate(sizes))
+
+    def in_blocks(sizes: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(-(-size // block) if k == axis % 3 else size for k, size in enumerate(sizes))
+
+    whole = (3, 5, 10)
+    content = _quantised(axis, block, named(whole, "a"), named(in_blocks(whole), "b"))
+    peer, session = inference(content), circlet.Session(circlet.load(content), backend)
+    for sizes in (whole, (1, 1, 10), (4, 8, 10), (2, 4, 10 if open_axes < 3 else 7)):
+        x, scales = (RANDOM.uniform(least, 1, each).astype(np.float32) for least, each in (
+            (-1, sizes), (0.002, in_blocks(sizes))))
+        given = {"x": x, "s": scales, "z": RANDOM.integers(-4, 4, scales.shape).astype(np.int8)}
+        for found, expected in zip(session.run(given).values(), peer.run(None, given), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-6, strict=True)
+    assert {*session.backend_of(0)} - {"none"} == {backend}
