@@ -174,3 +174,27 @@ def test_matrices_for_any_number_of_rows(is_transposed: bool, among: tuple[int, 
         np.testing.assert_array_equal(session.invoke(0, [x])[0], peer.invoke(0, [x])[0], strict=True)
     assert session.backend_of(0) == ("native",)
     assert len(compiled) == 1
+
+
+def _depthwise(channels: int, times: int) -> circlet.Session:
+    """Images of any size, of which each channel is multiplied by so many filters."""
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    filters = stored((1, 3, 3, channels * times), DType.INT8, 1)
+    scales = Quantization((0.01,) * (channels * times), (0,) * (channels * times), 3)
+    x = main.input("x", DType.FLOAT32, (-1, -1, -1, channels))
+    main.output(*main.op(DepthwiseConv2D(Padding.SAME, 1, 1, depth_multiplier=times), x,
+                         main.constant(filters, quantization=scales),
+                         outputs=[Tensor("", DType.FLOAT32, (), has_rank=False)]))
+    return circlet.Session(builder.build(), "native")
+
+
+@pytest.mark.parametrize("times", [2, 3, 8])
+def test_channels_with_several_filters_of_any_size(times: int, folder: object, compiled: list[str]) -> None:
+    session = _depthwise(5, times)
+    peer = circlet.Session(session.model, "cpu")
+    for size in ((2, 7, 9, 5), (1, 1, 1, 5), (3, 20, 33, 5), (1, 3, 40, 5)):
+        images = [floats(size, 3, "plain")]
+        np.testing.assert_array_equal(session.invoke(0, images)[0], peer.invoke(0, images)[0], strict=True)
+    assert session.backend_of(0) == ("native",)
+    assert len(compiled) == 1

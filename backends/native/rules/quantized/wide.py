@@ -19,7 +19,7 @@ from llvmlite import ir
 from circlet.backends.arithmetic.fixed_point import reduced_multipliers
 from circlet.backends.arithmetic.quantization import unpack_int4
 from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_type
-from circlet.backends.native.emit.loops import independent
+from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.dot_products import OFFSET
@@ -408,6 +408,8 @@ def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights
     if not may_differ(prod(node.shape), 0):
         return
     windows = node.op.windows(image, node.input(1).shape)
+    if channels != image[3] and e.target.goal is Goal.HERE:
+        image, source = (*image[:3], channels), _repeated(source, channels // image[3])
     memory = stage(node.function, PAIRS, image, source, [(each.before, each.after) for each in windows])
     shape = (image[0], *(each.before + each.length + each.after for each in windows), image[3])
     filter = _elements(node.function, weights, bits_of(node.call.input(1)))
@@ -423,6 +425,33 @@ def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights
                 w = filter(e, b.add(channel, e.number((k * across + m) * channels)))
                 total = b.add(total, b.mul(b.sext(x, I32), w))
             put(e, [number, i, j, channel], total)
+
+
+def _repeated(source: Source, times: int) -> Source:
+    """Each element so many times, for as many channels that read it, so that vectors of these load vectors."""
+    def run(e: Emitter, row: ir.Value, position: ir.Value, target: ir.Value, count: ir.Value | int) -> None:
+        b, width, all_of_them = e.builder, lanes(e.target), e.number(times)
+        few = b.udiv(e.register(count), all_of_them)
+        source.run(e, row, b.udiv(position, all_of_them), target, few)
+        whole = b.mul(b.udiv(few, e.number(width)), e.number(width))
+        _spread_back(e, target, whole, b.sub(few, whole), 1, times)
+        _spread_back(e, target, e.number(0), b.udiv(few, e.number(width)), width, times)
+
+    return Source(source.begin, run)
+
+
+def _spread_back(e: Emitter, memory: ir.Value, first: ir.Value, count: ir.Value, width: int, times: int) -> None:
+    """Writes each of some int16 so many times, in place: vectors of a width, of which there are so many from one
+    element on, the last one first, as what they take the place of is behind what is still to be read."""
+    b, kind = e.builder, ir.VectorType(I16, width)
+    with rolled(e, count) as turn:
+        place = b.add(first, b.mul(b.sub(b.sub(count, turn), e.number(1)), e.number(width)))
+        x = b.load(e.address(memory, I16, place), typ=kind, align=I16.width // 8)
+        begin = b.mul(place, e.number(times))
+        for k in range(times):
+            order = ir.Constant(ir.VectorType(I32, width), [(k * width + lane) // times for lane in range(width)])
+            made = e.address(memory, I16, b.add(begin, e.number(k * width)))
+            b.store(b.shuffle_vector(x, ir.Constant(kind, ir.Undefined), order), made, align=I16.width // 8)
 
 
 def _elements(function: Function, weights: Array, bits: int) -> Callable[[Emitter, ir.Value], ir.Value]:
