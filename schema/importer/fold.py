@@ -32,6 +32,13 @@ def _fill(op: Op, target: Array, number: Array) -> Array:
     return np.full(target, number, number.dtype)
 
 
+def _range(op: Op, start: Array, limit: Array, delta: Array) -> Array:
+    first, end, step = start.item(), limit.item(), delta.item()
+    if not step or not 0 <= (end - first) / step <= LARGEST:
+        raise ValueError
+    return np.arange(first, end, step).astype(start.dtype)
+
+
 def _plain(function: Callable[..., Array]) -> Callable[..., Array]:
     return lambda op, *inputs: function(*inputs)
 
@@ -72,7 +79,7 @@ _FUNCTIONS: dict[type[Op], Callable[..., Array]] = {
     shape.Alias: np.copy, shape.Reshape: np.reshape,
 }
 FOLDS: dict[type[Op], Callable[..., Array]] = {
-    index.Gather: _gather, layout.StridedSlice: _slice, shape.Fill: _fill,
+    index.Gather: _gather, layout.StridedSlice: _slice, shape.Fill: _fill, shape.Range: _range,
     reduce.ReduceMax: _reduced(np.maximum), reduce.ReduceMin: _reduced(np.minimum), reduce.Sum: _reduced(np.add),
     reduce.ReduceProd: _reduced(np.multiply),
     **{op: _plain(function) for op, function in _FUNCTIONS.items()},

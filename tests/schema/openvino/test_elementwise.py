@@ -91,6 +91,9 @@ REDUCTIONS = [
         x, const(1), exclusive, backward), [X > 0.8]) for exclusive in (False, True) for backward in (False, True)),
     Case("mvn", lambda x: op.mvn(x, const([1, 2]), True, 1e-6, "inside_sqrt"), [X]),
     Case("mvn_outside", lambda x: op.mvn(x, const([-1]), True, 1e-2, "outside_sqrt"), [X]),
+    *(Case(f"mvn_of_a_range_from_{first}", lambda x, bounds=(first, end, step): op.mvn(
+        x, op.range(*map(const, bounds), "i64"), True, 1e-6, "inside_sqrt"), [X])
+      for first, end, step in ((-1, 0, 1), (1, 3, 1), (2, 0, -1))),
     Case("mvn_2", lambda x: opset2.mvn(x, False, True, 1e-6), [draw(2, 3, 4, 4)]),
     Case("normalize_l2", lambda x: op.normalize_l2(x, const([1]), 1e-3, "add"), [X]),
     Case("normalize_l2_max", lambda x: op.normalize_l2(x, const([1, 2]), 1e-3, "max"), [X]),
