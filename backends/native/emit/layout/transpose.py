@@ -11,6 +11,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import POINTER, Emitter, memory_type
+from circlet.backends.native.emit.layout import thin
 from circlet.backends.native.emit.layout.strided import Axes, Strided, linear_in
 from circlet.backends.native.emit.loops import branch, independent, leftover, rolled
 from circlet.backends.native.emit.parallel import parallel, parallel_nest
@@ -68,6 +69,8 @@ def _turn(e: Emitter, source: ir.Value, target: ir.Value, axes: Axes, dtype: DTy
         plane = _Plane(e, kind, e.address(source, kind, linear_in(e, corner, axes)),
                        e.address(target, kind, e.linear(corner, sizes)), Whole(e, sizes[axis]), Whole(e, sizes[last]),
                        Whole(e, axes[last][1]), Whole(e, prod(sizes[axis + 1:])))
+        if plane.turn_thin(work):
+            return
         if not is_length(sizes[axis]) and not is_length(sizes[last]):
             plane.turn(partial(parallel, e, work=work))
             return
@@ -108,6 +111,17 @@ class _Plane:
         function = self.e.module.globals.get(name) or _function(self.e, self.kind, name)
         numbers = (each.register for each in (self.columns, self.rows, self.pitch, self.step))
         self.e.builder.call(function, [self.source, self.target, *numbers])
+
+    def turn_thin(self, work: int) -> bool:
+        """Whether all is turned, as it is where one side of the plane is two or three neighbours alone."""
+        for write, width, step, count, pitch in ((thin.weave, self.rows, self.step, self.columns, self.pitch),
+                                                 (thin.part, self.columns, self.pitch, self.rows, self.step)):
+            rows = width.value
+            if isinstance(rows, int) and not is_length(rows) and is_known(step.value, rows) and thin.is_thin(
+                    self.e, self.kind, rows):
+                write(self.e, self.kind, self.source, self.target, rows, count, pitch, work)
+                return True
+        return False
 
     def turn(self, share: Share) -> None:
         """By squares of the largest size that fits, or element by element where none does."""
