@@ -56,6 +56,7 @@ THREAD_BRANCHES = _pass("thread_branches", "IF", module="branches.thread_branche
 SEPARATE_LISTS = _pass("separate_lists", "SEQUENCE_CONSTRUCT OPTIONAL", module="lists.separate_lists")
 LIFT_VARIABLES = _pass("lift_variables", "READ_VARIABLE")
 LIFT_WORDS = _pass("lift_words", "GATHER", reads=(DType.STRING,))
+NAME_DEPTHWISE = _pass("name_depthwise", "CONV_2D", module="constants.name_depthwise")
 ABSORB_PADDING = _pass("absorb_padding", "PAD PADV2", "DEPTHWISE_CONV_2D MAX_POOL_2D")
 ABSORB_TRANSPOSITION = _pass("absorb_transposition", "TRANSPOSE", "BATCH_MATMUL")
 FUSE_SILU = _pass("fuse_silu", "LOGISTIC STABLEHLO_LOGISTIC", "MUL STABLEHLO_MULTIPLY")
@@ -86,8 +87,8 @@ def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int, bool], bool
                           given=(stays, fuse_operators.run))
     return Pipeline("compiled", (
         fold_constants, collect_lists, *(each for each in INTERPRETED.passes if each is not COLLECT_LISTS),
-        THREAD_BRANCHES, LIFT_VARIABLES, LIFT_WORDS, SEPARATE_LISTS, spread_lists, pad_growth, ABSORB_PADDING,
-        ABSORB_TRANSPOSITION, FUSE_SILU, fuse_operators))
+        THREAD_BRANCHES, LIFT_VARIABLES, LIFT_WORDS, SEPARATE_LISTS, spread_lists, pad_growth, NAME_DEPTHWISE,
+        ABSORB_PADDING, ABSORB_TRANSPOSITION, FUSE_SILU, fuse_operators))
 
 
 def portable(declare_shapes: Pass) -> Pipeline:

@@ -13,6 +13,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DimensionSparsity, DType, Padding, Quantization, Sparsity
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Concatenation, Transpose
@@ -133,6 +134,13 @@ def _surrounded(m: SubgraphBuilder, x: Value) -> Value:
     return m.apply(MaxPool2D(Padding.VALID, 1, 1, filter_width=2, filter_height=2), padded)
 
 
+def _by_channel(m: SubgraphBuilder, x: Value) -> Value:
+    """Each of two channels with a filter of its own."""
+    image = m.apply(Reshape(), x, m.constant(np.array([1, 3, 1, 2], np.int32)))
+    filters = m.constant(np.arange(4, dtype=np.float32).reshape(2, 2, 1, 1))
+    return m.apply(Conv2D(Padding.VALID, 1, 1), image, filters)
+
+
 def _sparse(m: SubgraphBuilder, x: Value) -> Value:
     """Adds what is stored row by row."""
     rows = Sparsity((0, 1), (), (DimensionSparsity(2), DimensionSparsity(0, (0, 1, 2), (2, 0))))
@@ -170,6 +178,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "lift_variables": lambda: appending(is_computed=True),
     "lift_words": lambda: naming(looked_up),
     "pad_growth": lambda: growing(PADDED["doubles"]),
+    "name_depthwise": lambda: _main(_by_channel),
     "absorb_padding": lambda: _main(_surrounded),
     "absorb_transposition": lambda: _main(lambda m, x: m.apply(
         BatchMatMul(), x, m.apply(Transpose(), m.apply(Mul(), x, x), m.constant(np.array([1, 0]))))),

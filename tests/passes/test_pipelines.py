@@ -25,7 +25,7 @@ from tests.passes.samples import SAMPLES
 
 MODELS = sorted((Path(__file__).parents[1] / "models").glob("*.tflite"))
 COMPILED = ["fold_constants", "thread_branches", "lift_variables", "lift_words", "separate_lists", "spread_lists",
-            "pad_growth", "absorb_padding", "absorb_transposition", "fuse_silu", "fuse_operators"]
+            "pad_growth", "name_depthwise", "absorb_padding", "absorb_transposition", "fuse_silu", "fuse_operators"]
 NAMES = {*(each.name for pipeline in (IMPORTED, INTERPRETED, PORTABLE) for each in pipeline.passes), *COMPILED}
 
 
