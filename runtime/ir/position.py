@@ -45,9 +45,10 @@ def steps(first: int, last: int, stride: int) -> int:
 def is_promised(position: Length | int, dim: Length | int) -> bool:
     """Whether a position that only a run tells is taken to lie on an axis: one that changes from turn to turn of a
     loop, such as of how many tokens, on an axis that does not change, as of a table of positions, or a number on any
-    axis where the scope promises that. Code leaves a run where it turns out not to."""
+    axis where the scope promises that. Code leaves a run where it turns out not to. One that never lies before the
+    end is the end."""
     return ((changes(position) and not changes(dim)) or _takes(position)) and lowest(position) >= 0 and certain(
-        position, "<=", dim) is None
+        position, "<=", dim) is None and not certain(position, ">=", dim)
 
 
 def is_taken_equal(one: Length | int, other: Length | int) -> bool:

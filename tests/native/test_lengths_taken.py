@@ -322,3 +322,21 @@ def test_blocks_of_a_size_that_the_run_tells(folder: object, compiled: list[str]
     assert len(compiled) == 1
     both(2, 9, 3, 4)
     both(4, 6, 5, 2)
+
+
+BEYOND = """g (float[n] x, int64[1] k) => (float[k, 1] y, float[m] z) { zero = Constant<value = int64[1] {0}>()
+    one = Constant<value = int64[1] {1}>() three = Constant<value = int64[1] {3}>() table = Constant<value = float[4]
+    {0.5, 0.25, 2.0, 1.0}>() part = Slice(x, zero, k) size = Concat<axis = 0>(k, one) y = Reshape(part, size)
+    more = Mul(k, three) four = Constant<value = int64[1] {4}>() end = Add(more, four) cut = Slice(table, zero, end)
+    z = Tanh(cut) }"""
+
+
+def test_a_part_that_ends_beyond_an_axis_in_each_run_is_its_rest(folder: Path, compiled: list[str]) -> None:
+    """As a window for the sums of windows that a spectrum is made back of, of which there are so many at the most."""
+    session = circlet.Session(load(BEYOND, 17), "native")
+    for count, k in ((9, 4), (3, 3), (40, 1), (5, 2), (90, 66)):
+        x = floats(count)
+        found = session.run({"x": x, "k": np.array([k])})
+        np.testing.assert_array_equal(found["y"], x[:k, None])
+        np.testing.assert_allclose(found["z"], np.tanh(np.array([0.5, 0.25, 2, 1], np.float32)), 1e-6)
+    assert len(compiled) == 1
