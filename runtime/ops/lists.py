@@ -349,6 +349,7 @@ class ListJoin(ListOp):
     """Whether something joins the elements, so that they have one shape but for the axis."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        self.slice(args[0].shape)
         beside = [(*args[k].shape[:self.axis], *args[k].shape[self.axis + 1:]) for k in range(len(args))]
         if not self.are_joined and any(any(map(_differ_late, beside[0], each)) for each in beside):
             raise Unknown

@@ -69,6 +69,8 @@ CASES = [
     Case("joined", ListJoin(1), [X, NONE, X[:, 2:]], [np.concatenate([X, X[:, 2:]], 1), np.array([4, 4, 6], I64)]),
     Case("joined, one", ListJoin(0), [ROW], [ROW, np.array([2], I64)]),
     Case("joined, other sizes", ListJoin(0), [X, NONE], [X, ENDS[:2]], error="input 1: expected the shape of input 0"),
+    Case("joined, from behind", ListJoin(-1), [X, X], [X, ENDS[:2]],
+         error="axis -1: expected one that counts from the front"),
     Case("even", ListEnds(1), [X, T(np.array(2, I64), constant=True)], [np.array([2, 4], I64)]),
     Case("uneven", ListEnds(1), [X, T(np.array(3, I64), constant=True)], [np.array([3, 4], I64)]),
     Case("long", ListEnds(-2), [X, T(np.array(9, I64), constant=True)], [np.array([4], I64)]),
