@@ -167,6 +167,8 @@ CASES = [
          error="for 0 elements, found -1"),
     Case("end beyond, gone", ListErasePart(1), [X, np.array(2, I64), BEYOND], [X[:, :1], ENDS[:2]],
          error="ends: expected"),
+    Case("ends back and forth", ListInsertPart(1), [X, X[:, :1], np.array(1, I64), np.array([3, 2], I64)], [X, ENDS],
+         error="ends: expected some of a list of length 4, found 3 and 2"),
     Case("end beyond, put before", ListInsertPart(1), [X, X[:, :1], np.array(2, I64), BEYOND], [X, ENDS],
          error="ends: expected some of a list of length 4, found 1 and 9"),
     Case("piece gone before what is in none", ListErasePart(1), [X, np.array(0, I64), np.array([1, 2], I64)],
