@@ -81,6 +81,7 @@ def _blocks(node: Node, axis: int, block: int) -> Value:
     """The number of the block in which each element of an axis is, of whatever length."""
     size = node.shape()[axis]
     if size >= 0:
+        c.expect_few(size)
         return constant(np.arange(size) // block)
     return c.floor_divided(node.graph, c.counted(node.graph, c.reshape(
         node.graph, c.dimension(node.graph, node[0], axis), [])), block)

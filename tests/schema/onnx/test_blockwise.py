@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import circlet
-from circlet.runtime.errors import ModelError
+from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.records import dataclass
 from tests.schema.onnx.test_qlinear import Array, inference
 
@@ -128,3 +128,11 @@ def test_values_in_blocks_of_any_length(axis: int, block: int, open_axes: int, b
         for found, expected in zip(session.run(given).values(), peer.run(None, given), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-6, strict=True)
     assert {*session.backend_of(0)} - {"none"} == {backend}
+
+
+@pytest.mark.parametrize("size", [10**10, 1 << 62])
+def test_axes_that_would_fill_the_memory(size: int) -> None:
+    """The number of the block of each element would be a constant of as many."""
+    content = _quantised(1, 4, ("n", size), ("n", "m"))
+    with pytest.raises(UnsupportedError, match=f"node 0 .*a table of {size} elements"):
+        circlet.load(content)
