@@ -143,7 +143,7 @@ def _along(op: RoiAlign, cells: int, begin: np.float32, end: np.float32, length:
         found.append((np.floor(inside), inside - np.floor(inside), np.full(inside.shape, cell)))
         whole[cell] = ((ends >= -1) & (ends <= length)).all()
     low, share, cell_of = (np.concatenate(each) for each in zip(*found, strict=True))
-    index = low.astype(np.int64)
+    index = np.minimum(low.astype(np.int64), length - 1)  # a float32 may round a length up
     return [(index, (1 - share) / share_of, cell_of),
             (np.minimum(index + 1, length - 1), share / share_of, cell_of)], whole
 

@@ -13,8 +13,11 @@ from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import StridedSlice
 from circlet.runtime.ops.resample import Resample
 from circlet.runtime.ops.resize import ResizeBilinear
+from circlet.runtime.ops.sample import RoiAlign
 from tests.native.test_lengths import Graph
 from tests.native.test_lengths_hosted import INTS
+
+LONG = 2**24 + 3
 
 
 @pytest.mark.parametrize("depth", [3, 60, 500])
@@ -36,7 +39,7 @@ def test_long_computations_of_bounds_are_followed_in_time(depth: int) -> None:
 @pytest.mark.parametrize("backend", ["native", "cpu"])
 def test_places_beyond_what_float32_counts_stay_inside(backend: str) -> None:
     """So many elements are one more, as a float32, and the places of the last ones lie beyond them."""
-    count = 2**24 + 3
+    count = LONG
     b = ModelBuilder()
     g = Graph(b.subgraph("main"))
     bytes_, row = g.builder.input("x", DType.UINT8, (-1,)), g.builder.input("row", DType.FLOAT32, (1, 1, -1, 1))
@@ -48,3 +51,22 @@ def test_places_beyond_what_float32_counts_stay_inside(backend: str) -> None:
         each.reshape(-1)[-1] = 77
     for found in circlet.Session(b.build(), backend).invoke(0, given):
         assert found.reshape(-1)[-1] == 77
+
+
+@pytest.mark.parametrize("is_max", [False, True])
+@pytest.mark.parametrize("backend", ["native", "cpu"])
+def test_samples_beyond_what_float32_counts_stay_inside(backend: str, is_max: bool) -> None:
+    """Of an image of many columns, and of many rows, a box at the end."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, boxes = g.builder.input("x", DType.FLOAT32, (1, -1, -1, 1)), g.builder.input("boxes", DType.FLOAT32, (1, 4))
+    op = RoiAlign(1, 1, samples=2, scale=1.0, is_max=is_max, is_half_pixel=False)
+    g.builder.output(g(op, x, boxes, g.ints(0)))
+    session = circlet.Session(b.build(), backend)
+    for shape in ((1, 1, LONG, 1), (1, LONG, 1, 1)):
+        image = np.zeros(shape, np.float32)
+        image.reshape(-1)[-1] = 77
+        begin, end = LONG - 1, LONG + 1
+        box = np.array([[begin, 0, end, 1] if shape[1] == 1 else [0, begin, 1, end]], np.float32)
+        (found,) = session.invoke(0, [image, box])
+        np.testing.assert_array_equal(found.reshape(-1), [77])

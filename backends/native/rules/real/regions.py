@@ -16,6 +16,7 @@ from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, extended
+from circlet.backends.native.rules.real.resize import at_most_last
 from circlet.backends.native.rules.real.sample import expect_elements
 from circlet.backends.native.rules.refusals import plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
@@ -167,7 +168,8 @@ class _Along:
                 low = inner.unary("floor")
                 share, beyond = inner - low, low + 1.0
                 above = (beyond > last).where(last, beyond)
-                yield (_index(low), (-share + 1.0) / self.over), (_index(above), share / self.over)
+                at, beside = (at_most_last(e, _index(each), self.length) for each in (low, above))
+                yield (at, (-share + 1.0) / self.over), (beside, share / self.over)
 
 
 def _near(first: Lanes, step: Lanes, count: Lanes, length: int) -> tuple[Lanes, Lanes]:
