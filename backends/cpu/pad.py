@@ -10,12 +10,24 @@ import numpy as np
 from circlet.backends.cpu.move import Copies, copies, moving
 from circlet.backends.cpu.quantized import one_quantization
 from circlet.backends.cpu.rule import Node, rule
+from circlet.backends.cpu.steps import chain, promised
 from circlet.backends.refusal import all_of
+from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import QUANTIZABLE, Array
 from circlet.runtime.ops.layout import Index
-from circlet.runtime.ops.pad import Dilate, MirrorPad, MirrorPadMode, Pad, PadV2, StablehloPad, Tile
+from circlet.runtime.ops.pad import (
+    Continuation,
+    ContinuedPad,
+    Dilate,
+    MirrorPad,
+    MirrorPadMode,
+    Pad,
+    PadV2,
+    StablehloPad,
+    Tile,
+)
 
 
 def _zero(call: Call) -> Array:
@@ -64,6 +76,33 @@ def mirror_pad(node: Node[MirrorPad]) -> Step:
             yield layers[end:], layers[end - skip - after:end - skip][::-1]
 
     return copies(node, plan, 1)
+
+
+@rule(ContinuedPad, accepts=moving(parameters=(1,)))
+def continued_pad(node: Node[ContinuedPad]) -> Step:
+    x, paddings, out = node.input(0), node.input(1), node.out
+
+    def step() -> None:
+        found = x
+        for axis, (before, after) in enumerate(paddings.tolist()):
+            if before or after:
+                found = np.take(found, _places(node.op.continuation, x.shape[axis], before, after), axis)
+        np.copyto(out, found)
+
+    return chain(promised(node), step)
+
+
+def _places(continuation: Continuation, size: int, before: int, after: int) -> Array:
+    """The elements of an axis that it shows with some before and behind it."""
+    places = np.arange(-before, size + after)
+    if places.size and not size:
+        raise ExecutionError("input 0 has no elements to go on with")
+    if continuation is Continuation.EDGE:
+        return places.clip(0, size - 1)
+    if continuation is Continuation.WRAP:
+        return places % size
+    period = max(2 * (size - 1), 1)
+    return np.minimum(places % period, period - places % period)
 
 
 @rule(Tile, accepts=moving(parameters=(1,)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import IntEnum
+from enum import Enum, IntEnum
 from itertools import starmap
 from typing import ClassVar, TypeAlias
 
-from circlet.runtime.ir.length import is_late, larger
+from circlet.runtime.ir.length import is_known, is_late, larger, may_differ
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.operands import expect_one, late, vector
@@ -102,6 +102,44 @@ class MirrorPad(Op):
     def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
         """Where only the run tells whether the input is long enough, which it says if it is not."""
         return (padded(args[0].shape, paddings(args[1], args[0].shape)),)
+
+
+class Continuation(Enum):
+    """What lies beyond the ends of an axis."""
+
+    EDGE = "edge"
+    """The outermost element, again and again."""
+    REFLECT = "reflect"
+    """Mirror images, the outermost elements being the mirrors, which are not repeated."""
+    WRAP = "wrap"
+    """The axis again."""
+
+
+@dataclass(frozen=True)
+class ContinuedPad(Op):
+    """Goes on with a tensor beyond its ends, by as many elements as input 1 (rank, 2) says for each axis, however many
+    there are; a negative one cuts. ONNX's Pad-18 but for constants; no flatbuffer format has the operator."""
+
+    name: ClassVar[str] = "CONTINUED_PAD"
+    inputs: ClassVar[Count] = exactly(2)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
+    continuation: Continuation
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        if args[1].shape != (len(shape), 2):
+            raise ShapeError(f"paddings: expected shape {(len(shape), 2)}, found {args[1].shape}")
+        amounts = [(before, after) for before, after in args[1].value.tolist()]
+        result = padded(shape, amounts)
+        if any(not is_late(each) and each < 0 for each in result):
+            raise ShapeError(f"expected paddings that leave sizes that are not negative, found {amounts} for {shape}")
+        if any(is_known(size, 0) and may_differ(each, 0) for size, each in zip(
+                shape, result, strict=True)):
+            raise ShapeError(f"expected elements to go on with, found {amounts} for {shape}")
+        return (result,)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return (late(args[0].rank, computed),)
 
 
 @operator

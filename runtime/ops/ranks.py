@@ -201,6 +201,7 @@ RANKS: dict[type[Op], Rule] = {
     pad.Pad: _same(0),
     pad.PadV2: _same(0),
     pad.MirrorPad: _same(0),
+    pad.ContinuedPad: _same(0),
     pad.Tile: _same(0),
     conv.Conv2D: _convolved(0),
     conv.DepthwiseConv2D: _convolved(3),

@@ -112,11 +112,11 @@ def pad_1(node: Node) -> Value:
     """Input 0 with elements before and behind each axis."""
     g, x, begin, end = node.graph, node[0], node[1], node[2]
     mode = node.choice("pad_mode", {each: each for each in ("constant", "edge", "reflect", "symmetric")})
+    amounts = c.concatenate(g, [c.unsqueeze(g, begin, [-1]), c.unsqueeze(g, end, [-1])], 1)
+    if mode == "edge":
+        return g.apply(pad.ContinuedPad(pad.Continuation.EDGE), x, amounts)
     if mode != "constant" and (begin.data is None or end.data is None):
         return _surrounded(node, mode)
-    if mode == "edge":
-        return _edge(node)
-    amounts = c.concatenate(g, [c.unsqueeze(g, begin, [-1]), c.unsqueeze(g, end, [-1])], 1)
     if mode == "constant":
         value = c.like(0, x) if node.get(3) is None else node[3]
         return g.apply(pad.PadV2(), x, amounts, value)
@@ -124,24 +124,8 @@ def pad_1(node: Node) -> Value:
     return g.apply(pad.MirrorPad(mode=kind), x, amounts)
 
 
-def _edge(node: Node) -> Value:
-    """Padding that repeats the outermost elements."""
-    g, x, shape = node.graph, node[0], node.shape(0)
-    amounts = zip(node.values(1, "pads_begin"), node.values(2, "pads_end"), strict=True)
-    for axis, (before, after) in enumerate(amounts):
-        if (before or after) and shape[axis] >= 0:
-            node.bounded(shape[axis] + abs(before) + abs(after))
-            indices = np.arange(-before, shape[axis] + after).clip(0, shape[axis] - 1)
-            x = c.gather(g, x, constant(indices), axis)
-        elif before or after:
-            length = _length(g, x, axis)
-            places = _counted(g, -before, c.shift(g, length, after))
-            x = c.gather(g, x, c.limited(g, places, length), axis)
-    return x
-
-
 def _surrounded(node: Node, mode: str) -> Value:
-    """Padding that repeats elements, by so much as only the run tells; negative numbers cut elements off."""
+    """Padding by mirrored elements, by so much as only the run tells; negative numbers cut elements off."""
     g, x = node.graph, node[0]
     sides = [c.cast(g, node[k], DType.INT64) for k in (1, 2)]
     for axis in range(node.rank(0)):
@@ -156,8 +140,6 @@ def _surrounded(node: Node, mode: str) -> Value:
 def _inside(g: Graph, places: Value, length: Value, mode: str) -> Value:
     """Which elements of an axis stand for places around it; those that are mirrored once do not lie on it for places
     that are too far away, which is an error of what gathers them."""
-    if mode == "edge":
-        return c.limited(g, places, length)
     again = int(mode == "symmetric")
     before = c.subtract(g, c.like(-again, places), places)
     behind = c.subtract(g, c.shift(g, c.add(g, length, length), again - 2), places)

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.pad import Dilate, StablehloPad
+from circlet.runtime.ops.pad import Continuation, ContinuedPad, Dilate, StablehloPad
 from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
-from tests.ops.test_pad import MIRROR, PAD, SPREAD, TILE
+from tests.ops.test_pad import CONTINUED, MIRROR, PAD, SPREAD, TILE
 
-test_pad = native_test([*PAD, *MIRROR, *SPREAD, *TILE])
+test_pad = native_test([*PAD, *MIRROR, *CONTINUED, *SPREAD, *TILE])
 
 AXES = st.lists(st.tuples(st.integers(0, 6), st.integers(-1, 3), st.integers(-1, 3), st.integers(0, 3)), min_size=1,
                 max_size=3)
@@ -29,3 +29,14 @@ def test_elements_apart_from_each_other(axes: list[tuple[int, int, int, int]], d
     value = np.ones((), dtype.numpy)
     agree(applied(StablehloPad(low, high, gaps), value), x)
     agree(applied(Dilate(), np.array([each + 1 for each in gaps], np.int32), value), x)
+
+
+@settings(max_examples=40, deadline=None)
+@given(AXES, KINDS, st.sampled_from(Continuation), seeds)
+def test_elements_beyond_the_ends(axes: list[tuple[int, int, int, int]], dtype: DType, continuation: Continuation,
+                                  seed: int) -> None:
+    sizes = [max(size, 1) for size, *_ in axes]
+    amounts = [(max(before, -size + 1) if after >= 0 else max(before, 0), after + gap if size > 1 else max(after, 0))
+               for size, (_, before, after, gap) in zip(sizes, axes, strict=True)]
+    x = values(sizes, dtype.numpy, seed)
+    agree(applied(ContinuedPad(continuation), np.array(amounts, np.int64)), x)

@@ -7,7 +7,17 @@ import numpy as np
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.pad import Dilate, MirrorPad, MirrorPadMode, Pad, PadV2, StablehloPad, Tile
+from circlet.runtime.ops.pad import (
+    Continuation,
+    ContinuedPad,
+    Dilate,
+    MirrorPad,
+    MirrorPadMode,
+    Pad,
+    PadV2,
+    StablehloPad,
+    Tile,
+)
 from tests.ops.arrays import const, f32, i8, i16, i64, strings, u8
 from tests.ops.cases import Case, T, q
 from tests.ops.run_cases import case_test
@@ -47,6 +57,29 @@ MIRROR = [
     Case("reflect-all", MirrorPad(), [V, const([[3, 0]])], [V], error=r"expected at most 2 for axis 0 of \(3,\)"),
     Case("symmetric-more", MirrorPad(SYMMETRIC), [V, [[0, 4]]], [V], error="expected at most 3 for axis 0"),
     Case("negative", MirrorPad(), [V, [[-1, 0]]], [V], error="paddings: expected counts that are not negative"),
+]
+
+CONTINUED = [
+    Case("edge", ContinuedPad(Continuation.EDGE), [V, const([[2, 1]])], [f32([0, 0, 0, 1, 2, 2])]),
+    Case("reflect", ContinuedPad(Continuation.REFLECT), [V, const([[2, 1]])], [f32([2, 1, 0, 1, 2, 1])]),
+    Case("reflect-again", ContinuedPad(Continuation.REFLECT), [V, [[5, 6]]],
+         [f32([1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1, 0])]),
+    Case("reflect-one", ContinuedPad(Continuation.REFLECT), [f32([7]), [[2, 1]]], [f32([7, 7, 7, 7])]),
+    Case("wrap", ContinuedPad(Continuation.WRAP), [V, const([[1, 2]])], [f32([2, 0, 1, 2, 0, 1])]),
+    Case("wrap-again", ContinuedPad(Continuation.WRAP), [V, [[4, 5]]], [f32([2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1])]),
+    Case("cut", ContinuedPad(Continuation.EDGE), [X, [[-1, 1], [1, -2]]], [f32([[4, 4], [4, 4]])]),
+    Case("beyond", ContinuedPad(Continuation.WRAP), [V, const([[-4, 3]])], [f32([1, 2])]),
+    Case("axes", ContinuedPad(Continuation.WRAP), [X, i64([[1, 1], [0, 2]])], [np.pad(X, [(1, 1), (0, 2)], "wrap")]),
+    Case("first", ContinuedPad(Continuation.EDGE), [X, [[1, 2], [0, 0]]], [np.pad(X, [(1, 2), (0, 0)], "edge")]),
+    Case("string", ContinuedPad(Continuation.WRAP), [strings(b"a", b"b"), const([[1, 1]])],
+         [strings(b"b", b"a", b"b", b"a")]),
+    Case("nothing", ContinuedPad(Continuation.EDGE), [V[:0], const([[0, 0]])], [V[:0]]),
+    Case("scalar", ContinuedPad(Continuation.EDGE), [f32(3), const(np.zeros((0, 2)))], [f32(3)]),
+    Case("of-nothing", ContinuedPad(Continuation.EDGE), [V[:0], const([[1, 0]])], [V], error="elements to go on with"),
+    Case("of-none", ContinuedPad(Continuation.WRAP), [V[:0], [[1, 0]]], [V], error="elements to go on with"),
+    Case("over-cut", ContinuedPad(Continuation.EDGE), [V, [[-2, -2]]], [V], error="sizes that are not negative"),
+    Case("shape", ContinuedPad(Continuation.EDGE), [X, [[1, 0]]], [X],
+         error=r"expected shape \(2, 2\), found \(1, 2\)"),
 ]
 
 SPREAD = [

@@ -267,6 +267,7 @@ RULES: dict[type[Op], Rule] = {
     pad.Pad: _padding,
     pad.PadV2: _padding,
     pad.MirrorPad: _padding,
+    pad.ContinuedPad: _padding,
     resample.Resample: _resampling,
     **{op: _reduction for op in (reduce.Sum, reduce.Mean, reduce.ReduceProd, reduce.ReduceMax, reduce.ReduceMin)},
 }

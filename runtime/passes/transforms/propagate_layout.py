@@ -20,7 +20,7 @@ from circlet.runtime.ops.controlflow import If
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation, Transpose
 from circlet.runtime.ops.loop import Loop
-from circlet.runtime.ops.pad import MirrorPad, Pad
+from circlet.runtime.ops.pad import ContinuedPad, MirrorPad, Pad
 from circlet.runtime.ops.shape import Alias, ExpandDims, ShapeOf
 from circlet.runtime.passes.transforms.layouts import (
     Given,
@@ -264,7 +264,8 @@ class _Graph:
 
     def grows_in_vain(self, operator: Operator) -> bool:
         """Whether an operator surrounds a view for such alone as have to have it: there would be more to transpose."""
-        readers = self.readers.get(operator.outputs[0], ()) if isinstance(operator.op, (Pad, MirrorPad)) else ()
+        is_pad = isinstance(operator.op, (Pad, MirrorPad, ContinuedPad))
+        readers = self.readers.get(operator.outputs[0], ()) if is_pad else ()
         return bool(readers) and not any(takes_views(each) or each.callees() for each in readers)
 
     def permutation(self, operator: Operator) -> Permutation | None:

@@ -9,13 +9,14 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import elementwise, index, layout, pad
+from circlet.runtime.ops import elementwise, layout, pad
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.layout import cropped, scattered, sliced
-from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
+
+_CONTINUATIONS = {each.value: each for each in pad.Continuation}
 
 
 @rule("Pad", since=11)
@@ -81,11 +82,11 @@ def _amounts(node: Node, pads: Value, axes: Sequence[int]) -> list[tuple[Value, 
 def _padded(node: Node, amounts: list[tuple[Value, Value]], value: Value | None) -> Value:
     graph, mode = node.graph, node.string("mode", "constant")
     if mode != "constant":
-        x = node[0]
-        for axis, (before, after) in enumerate(amounts):
-            if any(_may_differ(graph, each) for each in (before, after)):
-                x = node.apply(index.Gather(axis), x, _outside(graph, x, axis, before, after, mode))
-        return node.copy(x) if x == node[0] else x
+        if mode not in _CONTINUATIONS:
+            raise ModelError(f"mode: expected constant, reflect, edge or wrap, found {mode!r}")
+        if not any(_may_differ(graph, each) for both in amounts for each in both):
+            return node.copy(node[0])
+        return node.apply(pad.ContinuedPad(_CONTINUATIONS[mode]), node[0], _table(graph, amounts))
     number = node.like(0) if value is None else c.reshape(graph, value, [])
     return _cut(graph, constant_padded(graph, node[0], amounts, number), amounts)
 
@@ -124,25 +125,10 @@ def constant_padded(graph: Graph, x: Value, amounts: list[tuple[Value, Value]], 
               for size, each in zip(pair, values, strict=True)] for pair, values in zip(sizes, amounts, strict=True)]
     if all(size is not None and size <= 0 for pair in sizes for size in pair):
         return x
-    table = c.transpose(graph, c.reshape(graph, c.concatenate(graph, [pair[k] for k in range(2) for pair in least]),
-                                       [2, len(amounts)]), [1, 0])
-    return graph.apply(pad.PadV2(), x, table, number)
+    return graph.apply(pad.PadV2(), x, _table(graph, least), number)
 
 
-def _outside(graph: Graph, x: Value, axis: int, before: Value, after: Value, mode: str) -> Value:
-    """The indices of the elements of an axis that a padded one consists of."""
-    size = c.reshape(graph, c.dimension(graph, x, axis), [])
-    first = c.subtract(graph, constant(np.int64(0)), c.reshape(graph, before, []))
-    places = counted(graph, c.add(graph, size, c.reshape(graph, after, [])), first)
-    one = constant(np.int64(1))
-    last = c.subtract(graph, size, one)
-    if mode == "edge":
-        return c.limited(graph, places, size)
-    if mode == "wrap":
-        return graph.apply(elementwise.FloorMod(), places, size)
-    if mode != "reflect":
-        raise ModelError(f"mode: expected constant, reflect, edge or wrap, found {mode!r}")
-    period = graph.apply(elementwise.Maximum(), c.add(graph, last, last), one)
-    within = graph.apply(elementwise.FloorMod(), places, period)
-    return graph.apply(elementwise.Minimum(), within, c.subtract(graph, period, within))
-
+def _table(graph: Graph, amounts: Sequence[Sequence[Value]]) -> Value:
+    """Amounts (1,) before and after each axis as one value (rank, 2)."""
+    sides = c.concatenate(graph, [pair[k] for k in range(2) for pair in amounts])
+    return c.transpose(graph, c.reshape(graph, sides, [2, len(amounts)]), [1, 0])

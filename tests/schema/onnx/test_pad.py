@@ -74,3 +74,21 @@ def test_a_rank_that_only_a_run_tells(backend: str, mode: str) -> None:
         np.testing.assert_array_equal(session.invoke(0, [x.reshape(shape)])[0], expected, strict=True)
     with pytest.raises(ExecutionError, match="expected"):
         session.invoke(0, [np.zeros((2, 5), np.float32)])
+
+
+GOES_ON = """g (float[a, n, m] x) => (float[b, c, d] y) {
+    pads = Constant<value = int64[6] {1, 2, 0, 0, 1, 3}>() y = Pad<mode = "%s">(x, pads) }"""
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_what_goes_on_at_any_lengths(mode: str, backend: str) -> None:
+    """By more than the axis has, too, which numpy's `pad` knows as well."""
+    session = circlet.Session(parse(GOES_ON % mode), backend=backend)
+    for shape in ((2, 3, 4), (3, 2, 7), (5, 8, 2), (2, 3, 4), (4, 9, 33)):
+        x = np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+        expected = np.pad(x, [(1, 0), (2, 1), (0, 3)], mode)  # type: ignore[call-overload]
+        np.testing.assert_array_equal(session.invoke(0, [x])[0], expected, strict=True)
+    with pytest.raises(ExecutionError, match="elements to go on with"):
+        session.invoke(0, [np.ones((2, 0, 4), np.float32)])
+    np.testing.assert_array_equal(session.invoke(0, [x])[0], expected, strict=True)

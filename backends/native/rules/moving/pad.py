@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -11,19 +11,29 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, memory_type
 from circlet.backends.native.emit.layout.transpose import SHORTEST_COPY
-from circlet.backends.native.emit.loops import Turn, by_length, choose, every, spread
+from circlet.backends.native.emit.loops import Turn, branch, by_length, choose, every, independent, rolled, spread
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed
-from circlet.backends.native.emit.whole import Truth, Whole, both
+from circlet.backends.native.emit.whole import Truth, Whole, both, either
 from circlet.backends.native.rules.moving.move import expect, parameter
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest, nothing
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import certain, is_known, is_length, larger, may_differ
-from circlet.runtime.ir.types import QUANTIZABLE, Shape
-from circlet.runtime.ops.pad import Dilate, MirrorPad, MirrorPadMode, Pad, PadV2, StablehloPad, Tile
+from circlet.runtime.ir.types import QUANTIZABLE, DType, Shape
+from circlet.runtime.ops.pad import (
+    Continuation,
+    ContinuedPad,
+    Dilate,
+    MirrorPad,
+    MirrorPadMode,
+    Pad,
+    PadV2,
+    StablehloPad,
+    Tile,
+)
 from circlet.runtime.records import dataclass
 
 SECOND = frozenset({1})
@@ -223,6 +233,110 @@ def _mirrored(e: Emitter, index: ir.Value, size: int, before: int, after: int, e
         mirrored = b.sub(e.number(2 * size - 2 + edge), index)
         index = b.select(b.icmp_signed(">=", index, e.number(size)), mirrored, index)
     return index
+
+
+@nest(ContinuedPad, movable, frozenset({0}), SECOND, is_last=True, quantized_as=nothing)
+def continued_pad(node: Node[ContinuedPad], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x and paddings (rank, 2): x, which goes on beyond its ends. Axes behind the last one that grows are one with
+    it; for each index of those before it, shared out, a run of x is copied, and what is before and behind it found."""
+    x, memory, shape, amounts = node.input(0), sinks[0].memory, node.shape, parameter(node, 1).tolist()
+    assert memory is not None, "what is last has its memory"
+    is_blank, is_filled = Whole(e, prod(shape)).compare("==", 0), Whole(e, prod(x.shape)).compare(">", 0)
+    expect(node, either(e, is_blank, is_filled), "input 0 has no elements to go on with")
+    last = max((axis for axis, pair in enumerate(amounts) if any(may_differ(each, 0) for each in pair)), default=0)
+    axes = [_Continued(e, node.op.continuation, size, before, long) for size, (before, _), long in zip(
+        x.shape, amounts, shape, strict=True)]
+    run = prod(shape[last + 1:])
+    with parallel_nest(e, shape[:last], 2 * prod(shape) * x.dtype.numpy.itemsize) as index:
+        found = [axis.place(Whole(e, each)).register for axis, each in zip(axes, index, strict=False)]
+        to, origin = (_address(e, x.dtype, base, e.linear([*at, e.number(0)], (*sizes[:last], prod(sizes[last:]))))
+                      for base, at, sizes in ((memory, index, shape), (x.memory, found, x.shape)))
+        if shape:
+            axes[last].write(to, origin, run, x.dtype)
+        else:
+            e.copy(to, origin, x.dtype.numpy.itemsize)
+
+
+def _address(e: Emitter, dtype: DType, base: ir.Value | None, index: ir.Value) -> ir.Value:
+    """Where an element is of a tensor in memory."""
+    assert base is not None, "the rule asks for memory"
+    return e.address(base, memory_type(dtype), index)
+
+
+@dataclass(frozen=True, eq=False)
+class _Continued:
+    """An axis that goes on beyond its ends."""
+
+    e: Emitter
+    continuation: Continuation
+    size: int
+    before: int
+    """How many places come before the first element, less than 0 where some elements are left out."""
+    long: int
+    """Its places in all."""
+
+    def place(self, index: Whole) -> Whole:
+        """The element that a place of an index shows."""
+        return index if not self.before and not may_differ(self.size, self.long) else self._beyond(index - self.before)
+
+    def _beyond(self, place: Whole) -> Whole:
+        """The element that is shown so many places behind the first one, or before it."""
+        last = Whole(self.e, self.size) - 1
+        if self.continuation is Continuation.EDGE:
+            return place.at_most(last).at_least(0)
+        if self.continuation is Continuation.WRAP:
+            return self._remainder(place, Whole(self.e, self.size))
+        period = (last + last).at_least(1)
+        within = self._remainder(place, period)
+        return within.at_most(period - within)
+
+    def _remainder(self, place: Whole, by: Whole) -> Whole:
+        """That of a division which is rounded down."""
+        found = Whole(self.e, self.e.builder.srem(place.register, by.register))
+        return (found + by).where(found.compare("<", 0), found)
+
+    def _once(self, place: Whole, is_before: bool) -> Whole:
+        """As `_beyond`, of places that are no further away than the axis has elements."""
+        if self.continuation is Continuation.EDGE:
+            return Whole(self.e, 0) if is_before else Whole(self.e, self.size) - 1
+        if self.continuation is Continuation.WRAP:
+            return place + self.size if is_before else place - self.size
+        return Whole(self.e, 0) - place if is_before else Whole(self.e, 2 * self.size - 2) - place
+
+    def write(self, to: ir.Value, origin: ir.Value, run: int, dtype: DType) -> None:
+        """Writes all places, runs of elements each: a copy, and loops before and behind it, for places further away
+        than there are elements by divisions."""
+        e, first = self.e, Whole(self.e, self.before).at_least(0).at_most(self.long)
+        end = (Whole(e, self.before) + self.size).at_most(self.long).at_least(first)
+        beyond = Whole(e, self.long) - end
+        margins = ((Whole(e, 0), first, True, first), (end, beyond, False, beyond + (end - self.before - self.size)))
+        for begin, count, is_before, reach in margins:
+            if not count.is_zero:
+                fits = True if self.continuation is Continuation.EDGE else reach.compare("<", self.size)
+                branch(e, fits, partial(self._margin, to, origin, run, dtype, begin, count, partial(
+                    self._once, is_before=is_before)), partial(
+                        self._margin, to, origin, run, dtype, begin, count, self._beyond))
+        source = (first - self.before) * run
+        e.copy(_address(e, dtype, to, (first * run).register), _address(e, dtype, origin, source.register),
+               ((end - first) * run * dtype.numpy.itemsize).register)
+
+    def _margin(self, to: ir.Value, origin: ir.Value, run: int, dtype: DType, begin: Whole, count: Whole,
+                shown: Callable[[Whole], Whole]) -> None:
+        """So many places from one on."""
+        e = self.e
+
+        def put(index: ir.Value, inner: Whole) -> None:
+            target = begin + Whole(e, index)
+            source = shown(target - self.before)
+            value = e.load(origin, dtype, (source * run + inner).register)
+            e.store(value, to, dtype, (target * run + inner).register)
+
+        if not may_differ(run, 1):
+            with independent(e, count.register) as index:
+                put(index, Whole(e, 0))
+            return
+        with rolled(e, count.register) as index, independent(e, run) as inner:
+            put(index, Whole(e, inner))
 
 
 def _repeats_elements(call: Call) -> str | None:
