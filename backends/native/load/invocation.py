@@ -42,7 +42,7 @@ from circlet.backends.native.parts import (
     Variable,
 )
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.memory import retype
+from circlet.runtime.exec.memory import address, retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.tensor import Tensor
@@ -153,7 +153,7 @@ class Invocation:
 
     def move(self, places: Sequence[int], array: Array) -> None:
         """Has the code find other memory there, as large and of the same elements."""
-        self._table[places] = array.ctypes.data
+        self._table[places] = address(array)
 
     @property
     def _is_infallible(self) -> bool:

@@ -10,6 +10,7 @@ from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.parts import Held, OpenLengths
+from circlet.runtime.exec.memory import address
 from circlet.runtime.exec.step import OutgrownError, Step
 from circlet.runtime.ir.terms import Assumption, Terms
 from circlet.runtime.ir.types import Array
@@ -67,7 +68,7 @@ class OpenInvocation(Invocation):
         for number, (position, tensor) in enumerate(self._held):
             array = arrays[tensor]
             if array.base is None or array.base is not self._memory[number]:
-                self._table[position], self._memory[number] = array.ctypes.data, array.base
+                self._table[position], self._memory[number] = address(array), array.base
         found = self._steps[self._keeps_lock]
         if found is None:
             self._enter = self._entry(self._teams, self._keeps_lock)

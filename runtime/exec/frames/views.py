@@ -59,6 +59,7 @@ class Views:
         self.computes = bool(layout.late)
         """Whether only the run tells the shape of a result, or what it holds of lengths."""
         self._alone = layout.alone
+        self._given_away = frozenset(place for _, place in layout.alone)
         self._for_results = ResultMemory(len(self._alone), run.room)
         self._has_large = False
         """Whether any memory is large."""
@@ -115,7 +116,7 @@ class Views:
         """Takes memory for so many bytes of each buffer at least."""
         for place, size in enumerate(sizes):
             if size > self._room[place]:
-                is_given = size >= LARGE and any(place == each for _, each in self._alone)
+                is_given = size >= LARGE and place in self._given_away
                 self._memory[place] = self._for_results.take(size) if is_given else self._run.room.grown(
                     self._room[place], size)
                 self._room[place] = self._memory[place].nbytes
