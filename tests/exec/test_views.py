@@ -11,6 +11,7 @@ from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
 from circlet.runtime.exec.frames.layout_code import layout_code
 from circlet.runtime.exec.frames.open_layout import OpenLayout
 from circlet.runtime.exec.frames.views import MOST_KEPT, View, Views
+from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.memory import LARGE, Room
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
@@ -85,6 +86,44 @@ def test_a_length_that_comes_again_is_computed_in_the_memory_that_there_is() -> 
         given = np.arange(length, dtype=np.int32)
         found, = session.invoke(0, [given])
         np.testing.assert_array_equal(found, 3 * given, strict=True)
+
+
+@NATIVE
+def test_large_results_stay_what_they_are_whatever_runs_after_them() -> None:
+    """Of shapes that come again and of others, held or dropped."""
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", DType.INT32, (-1,))
+    twice = main.apply(Add(), x, x)
+    main.output(twice)
+    main.output(main.apply(Add(), twice, x))
+    session, held = circlet.Session(builder.build(), "native"), []
+    for turn, length in enumerate((70_000, 70_000, 70_000, 5, 70_000, 90_000, 70_000, 70_000, 90_000, 90_000)):
+        given = np.arange(turn, turn + length, dtype=np.int32)
+        found = session.invoke(0, [given])
+        if turn % 3:
+            held.append((given, found))
+        for of, (two, three) in [*held, (given, found)]:
+            np.testing.assert_array_equal(two, 2 * of, strict=True)
+            np.testing.assert_array_equal(three, 3 * of, strict=True)
+
+
+@NATIVE
+def test_large_results_for_which_there_is_no_memory_are_computed_once_there_is() -> None:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", DType.INT32, (-1,))
+    main.output(main.apply(Add(), x, x))
+    limits = Limits(memory=4_000_000)
+    session, given = circlet.Session(builder.build(), "native", limits=limits), np.arange(100_000, dtype=np.int32)
+    held = []
+    for _ in range(12):
+        held.append(session.invoke(0, [given])[0])
+    for each in held:
+        np.testing.assert_array_equal(each, 2 * given, strict=True)
+    with pytest.raises(LimitError, match="memory=4000000"):
+        session.invoke(0, [np.zeros(2_000_000, np.int32)])
+    np.testing.assert_array_equal(session.invoke(0, [given])[0], 2 * given, strict=True)
 
 
 @pytest.mark.parametrize(("had", "size", "made"), [

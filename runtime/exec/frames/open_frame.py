@@ -157,6 +157,8 @@ class OpenFrame(Resizable):
         """The view for shapes that the frame takes."""
         view = self._views.kept.get(shapes)
         if view is not None:
+            if view.given:
+                self._views.complete(view)
             return view
         fitting = self._fitting
         is_known = fitting is not None and fitting[0] is shapes
@@ -299,7 +301,7 @@ class OpenFrame(Resizable):
                 target[...] = source
         self._take(view, taken)
         self.invoke()
-        given = self._views.give(self.outputs)
+        given = self._views.give(self.asked, view, self.outputs)
         return [given[position] if position in given else copied(each) for position, each in enumerate(self.outputs)]
 
     def compute(self) -> list[Array]:

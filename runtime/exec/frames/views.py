@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import gt
 
 import numpy as np
@@ -20,10 +20,10 @@ MOST_KEPT = 256
 class View:
     """Inputs and results at some lengths. No data class: one is made for each new length, in a time that counts."""
 
-    __slots__ = "arrays", "inputs", "is_large", "lengths", "outputs"
+    __slots__ = "arrays", "buffers", "given", "inputs", "is_large", "lengths", "outputs"
 
-    def __init__(self, lengths: tuple[int, ...], arrays: Mapping[int, Array], inputs: tuple[Array, ...],
-                 outputs: tuple[Array, ...], is_large: bool) -> None:
+    def __init__(self, lengths: tuple[int, ...], arrays: dict[int, Array], inputs: tuple[Array, ...],
+                 outputs: tuple[Array, ...], is_large: bool, buffers: tuple[int, ...]) -> None:
         """
         Args:
             lengths: all that the layout is for.
@@ -31,9 +31,12 @@ class View:
             inputs: those of the subgraph.
             outputs: none of which only the run tells the shape.
             is_large: whether any of it is, perhaps.
+            buffers: the bytes that each is to have.
         """
         self.lengths, self.arrays, self.inputs, self.outputs = lengths, arrays, inputs, outputs
-        self.is_large = is_large
+        self.is_large, self.buffers = is_large, buffers
+        self.given: Collection[int] = ()
+        """The positions of results that are a caller's, so that they have no memory here."""
 
 
 class Views:
@@ -79,7 +82,7 @@ class Views:
         if any(map(gt, buffers, self._room)):
             self._grow(buffers)
         arrays, inputs, outputs = self._show(shapes, elements, self._memory, self._known)
-        return View(lengths, arrays, inputs, outputs, self._has_large and max(buffers) >= LARGE)
+        return View(lengths, arrays, inputs, outputs, self._has_large and max(buffers) >= LARGE, buffers)
 
     def keep(self, shapes: tuple[Shape, ...], view: View) -> None:
         """Keeps a view for inputs of some shapes."""
@@ -91,9 +94,30 @@ class Views:
         """The arrays of a view, inputs instead of its own among them."""
         return {**view.arrays, **dict(zip(self._given, inputs, strict=True))}
 
-    def give(self, outputs: Sequence[Array]) -> dict[int, Array]:
+    def complete(self, view: View) -> None:
+        """Makes memory for results of a view that were given away.
+
+        Raises:
+            LimitError: there is not memory enough.
+        """
+        places = {position: place for position, place in self._alone if position in view.given}
+        for position, place in places.items():
+            self._hold(place, self._for_results.take(view.buffers[place]))
+            tensor = self._results[position]
+            old = view.arrays[tensor]
+            view.arrays[tensor] = np.ndarray(old.shape, old.dtype, self._memory[place])
+        view.outputs = tuple([view.arrays[each] for each in self._results])
+        view.given = ()
+
+    def give(self, shapes: tuple[Shape, ...], view: View, outputs: Sequence[Array]) -> dict[int, Array]:
         """Those of all results that are large and lie alone, by position, which are a caller's from here on: the next
-        run has other memory for them."""
+        run has other memory for them.
+
+        Args:
+            shapes: of the inputs that the view is for.
+            view: has the results.
+            outputs: all results.
+        """
         found = {}
         for position, place in self._alone:
             array, memory = outputs[position], self._memory[place]
@@ -102,6 +126,9 @@ class Views:
                 self._memory[place], self._room[place] = _NOTHING, 0
         if found:
             self.kept.clear()
+            if not self.computes:
+                view.given = tuple(found)
+                self.kept[shapes] = view
         return found
 
     def result_shapes(self, view: View) -> tuple[Shape | None, ...]:
@@ -117,8 +144,11 @@ class Views:
         for place, size in enumerate(sizes):
             if size > self._room[place]:
                 is_given = size >= LARGE and place in self._given_away
-                self._memory[place] = self._for_results.take(size) if is_given else self._run.room.grown(
-                    self._room[place], size)
-                self._room[place] = self._memory[place].nbytes
-                self._has_large |= self._room[place] >= LARGE
+                self._hold(place, self._for_results.take(size) if is_given else self._run.room.grown(
+                    self._room[place], size))
                 self.kept.clear()
+
+    def _hold(self, place: int, memory: Array) -> None:
+        """Has memory for a buffer."""
+        self._memory[place], self._room[place] = memory, memory.nbytes
+        self._has_large |= memory.nbytes >= LARGE
