@@ -13,7 +13,7 @@ from circlet.runtime.ir.length import is_late, is_length, larger, may_differ
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.layout import Concatenation
-from circlet.runtime.ops.operands import agreed, agreed_shape, normalize_axis, replaced, scalar
+from circlet.runtime.ops.operands import agreed, agreed_shape, expect_one, normalize_axis, replaced, scalar
 from circlet.runtime.ops.sequence import cuts, place
 from circlet.runtime.records import dataclass
 
@@ -225,6 +225,7 @@ class ListInsert(ListChange):
     inputs: ClassVar[Count] = exactly(3)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_one(args[2], "position")
         found = self.fitted(args[0].shape, args[1].shape)
         return (replaced(found, self.axis, found[self.axis] + 1),)
 
@@ -238,6 +239,7 @@ class ListInsertPart(ListInsert):
     results: ClassVar[Count] = exactly(2)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_one(args[2], "position")
         found = self.fitted(args[0].shape, args[1].shape)
         longer = replaced(found, self.axis, found[self.axis] + self.slice(args[1].shape)[self.axis])
         return (longer, (args[3].shape[0] + 1,))
@@ -254,6 +256,7 @@ class ListErase(ListChange):
     inputs: ClassVar[Count] = exactly(2)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_one(args[1], "position")
         axis, shape = self.along(args[0].shape), args[0].shape
         return (replaced(shape, axis, larger(shape[axis] - 1, 0)),)
 
@@ -268,6 +271,7 @@ class ListErasePart(ListErase):
     parts_from: ClassVar[frozenset[int]] = frozenset({1})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_one(args[1], "position")
         shape = args[0].shape
         return self._of_length(args, shape[self.along(shape)] - _part_length(args, self.axis))
 
@@ -291,6 +295,7 @@ class ListSet(ListChange):
     inputs: ClassVar[Count] = exactly(3)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_one(args[2], "position")
         return (self.fitted(args[0].shape, args[1].shape),)
 
     def overwrites(self) -> Mapping[int, int]:
@@ -398,6 +403,7 @@ class ListPart(ElementOp):
         shape = args[0].shape
         axis = normalize_axis(self.axis, len(shape))
         if self.stacked or self.are_single:
+            expect_one(args[1], "position")
             return ((*shape[:axis], *(1,) * self.are_single, *shape[axis + 1:]),)
         return (replaced(shape, axis, _part_length(args, axis)),)
 

@@ -30,6 +30,7 @@ ROW = np.array([[7, 8, 9], [1, 2, 3]], np.float32)
 NONE = np.zeros((2, 0, 3), np.float32)
 ENDS = np.array([1, 1, 4], I64)
 BEYOND = np.array([1, 1, 9], I64)
+SEVERAL = np.array([0, 1], I64)
 
 CASES = [
     Case("joined", ListEmpty(1, False, (2, 5, 3)), [], [NONE]),
@@ -84,6 +85,11 @@ CASES = [
     Case("stacked, last", ListPart(1, True), [X, np.array(-1, I64)], [X[:, 3]]),
     Case("stacked, beyond", ListPart(1, True), [X, np.array(4, I64)], [X[:, 3]], error="position: expected"),
     Case("stacked, before", ListPart(1, True), [X, np.array(-5, I64)], [X[:, 3]], error="position: expected"),
+    *(Case(f"of several positions, {op.name}", op, given, [X, ENDS][:1 + (ENDS is given[-1])],
+           error="position: expected exactly one element, found shape .2,") for op, given in (
+        (ListPart(1, True), [X, SEVERAL]), (ListErase(1, True), [X, SEVERAL]), (ListErasePart(1), [X, SEVERAL, ENDS]),
+        (ListInsert(1, True), [X, ROW, SEVERAL]), (ListInsertPart(1), [X, X, SEVERAL, ENDS]),
+        (ListSet(1, True), [X, ROW, SEVERAL]))),
     Case("piece", ListPart(1), [X, T(np.array(2, I64), constant=True), T(ENDS, constant=True)], [X[:, 1:4]]),
     Case("last piece", ListPart(1), [X, np.array(-1, I64), ENDS], [X[:, 1:4]]),
     Case("no piece", ListPart(1), [X, np.array(1, I64), ENDS], [NONE]),
