@@ -126,6 +126,15 @@ def wide_attention(g: Graph) -> Sequence[Value]:
             g(BatchMatMul(adj_x=True), x, x, q=q(0.0003), dtype=I16)]
 
 
+def related(g: Graph) -> Sequence[Value]:
+    """Sums of products of columns, also with a constant: (n, DEPTH) to (DEPTH, DEPTH), and (b, n, DEPTH) by parts."""
+    x = g.input((-1, DEPTH))
+    halves = g(Reshape(), x, g.ints(-1, 2, DEPTH // 2), q=GIVEN)
+    by_parts = g(BatchMatMul(adj_x=True), halves, g.weights(2, 5), q=q(0.003, 4))
+    return [g(BatchMatMul(adj_x=True), x, x, q=q(0.5, -2)), g(BatchMatMul(adj_x=True), halves, halves, q=q(0.02, -2)),
+            by_parts]
+
+
 def compared(g: Graph) -> Sequence[Value]:
     """Each row with each, as products by weights that the run makes: (n, DEPTH) to (n, n)."""
     x = g.input((-1, DEPTH))
@@ -220,6 +229,7 @@ MODELS: dict[str, tuple[Model, Callable[[int], Array]]] = {
     "hybrid": (model(hybrid), lambda n: RANDOM.standard_normal((n, DEPTH)).astype(np.float32)),
     "packed": (model(packed), lambda n: RANDOM.standard_normal((3, n, DEPTH)).astype(np.float32)),
     "wide": (model(wide), lambda n: stored((n, DEPTH), I16)),
+    "related": (model(related), lambda n: stored((n, DEPTH), I8)),
     "wide attention": (model(wide_attention), lambda n: stored((n, DEPTH), I16)),
     "compared": (model(compared), lambda n: stored((n, DEPTH))),
     "compared wide": (model(compared_wide), lambda n: stored((n, DEPTH), I16)),

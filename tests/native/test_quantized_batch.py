@@ -24,17 +24,18 @@ test_cases = native_test([each for each in BATCH if as_t(each.outputs[0]).array.
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([((), ()), ((2,), (2,)), ((3, 1), (2,)), ((2, 3), ())]), st.sampled_from([1, 5, 40]),
-       st.sampled_from([1, 3, 4, 30, 64]), st.sampled_from([1, 7, 64, 100]), st.booleans(), st.booleans(), activations,
-       activations, seeds)
-def test_batch_matmul(outer: tuple[tuple[int, ...], tuple[int, ...]], rows: int, depth: int, columns: int,
+       st.sampled_from([1, 3, 4, 30, 64]), st.sampled_from([1, 7, 64, 100]), st.booleans(), st.booleans(),
+       st.booleans(), activations, activations, seeds)
+def test_batch_matmul(outer: tuple[tuple[int, ...], tuple[int, ...]], rows: int, depth: int, columns: int, adj_x: bool,
                       adj_y: bool, is_raw: bool, first: Quantization, second: Quantization, seed: int) -> None:
     network = Network()
-    x = network.input(stored((*outer[0], rows, depth), DType.INT8, seed), first)
+    given = (depth, rows) if adj_x else (rows, depth)
+    x = network.input(stored((*outer[0], *given), DType.INT8, seed), first)
     matrix = (columns, depth) if adj_y else (depth, columns)
     y = network.input(stored((*outer[1], *matrix), DType.INT8, seed + 1), second)
     made = {"dtype": DType.INT32} if is_raw else {"quantization": Quantization((first.scale,), (second.zero_point,))}
-    network.op(BatchMatMul(adj_y=adj_y), x, y, **made)
-    network.agree()
+    network.op(BatchMatMul(adj_x, adj_y), x, y, **made)
+    network.agree(is_native=True)
 
 
 @settings(max_examples=60, deadline=None)

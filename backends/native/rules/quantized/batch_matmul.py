@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -15,7 +15,7 @@ from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter
 from circlet.backends.native.emit.loops import fold, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.positions import Index
-from circlet.backends.native.emit.value import Value, in_memory
+from circlet.backends.native.emit.value import Value, in_memory, in_strides
 from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.operands import Filtered, Put
 from circlet.backends.native.gemm.packing_bytes import add_up_rows, pack_bytes
@@ -56,7 +56,7 @@ from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import is_known, is_length, may_differ
+from circlet.runtime.ir.length import bound, certain, is_known, is_length, may_differ
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 
@@ -70,17 +70,31 @@ _LONGEST = 1 << 15
 
 
 def _refuses(call: Call) -> str | None:
-    """Refuses a transposed x, and rows that make sums too large, if their length is declared."""
+    """Refuses rows that make sums too large at all lengths."""
     assert isinstance(call.op, BatchMatMul)
-    depth = max(call.input(0).shape[-1:], default=0)
-    if call.op.adj_x:
-        return "x is transposed"
-    return None if depth <= _LONGEST else _too_long(depth)
+    shape = call.input(0).shape
+    depth = shape[-2 if call.op.adj_x else -1] if len(shape) > 1 else 0
+    return _too_long(depth) if certain(depth, ">", _LONGEST) else None
 
 
 def _too_long(depth: int) -> str:
     """Why products of such rows are refused."""
     return f"rows of {depth} elements (supported: up to {_LONGEST})"
+
+
+def _expect_depth(node: Node[Any], depth: int) -> None:
+    """Sees to it that sums fit: a run is left where its rows turn out to be too long, as in turns of a loop that makes
+    them longer.
+
+    Raises:
+        Unlowerable: they are too long for the lengths at hand, where no run can be left.
+    """
+    if certain(depth, "<=", _LONGEST):
+        return
+    e = node.function.e
+    is_left = node.function.leave_where(e.builder.icmp_signed(">", e.number(depth), e.number(_LONGEST)))
+    if not is_left and bound(depth) > _LONGEST:
+        raise Unlowerable(f"{node.place}: {_too_long(depth)}")
 
 
 def _moved(call: Call) -> tuple[int, int]:
@@ -108,15 +122,14 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     """Of x (..., m, k) and y (..., k, n), int8: (..., m, n), int8 or i32. A loop over the outer indices, shared out:
     stages x, packs y word by word, multiplies, and takes zero points off each sum. Where y is one matrix, the rows of
     all x are those of one product."""
-    x, y, function = node.input(0), node.input(1), node.function
+    x, y, function = _rows_first(node), node.input(1), node.function
     is_one = is_known(prod(y.shape[:-2]), 1) and not may_differ(prod(x.shape[:-2]), prod(node.shape[:-2]))
     outer = () if is_one else node.shape[:-2]
     rows, depth, columns = prod(node.shape[len(outer):-1]), x.shape[-1], node.shape[-1]
-    if depth > _LONGEST:
-        raise Unlowerable(f"{node.place}: {_too_long(depth)}")
+    _expect_depth(node, depth)
     (moved, zero), result = _moved(node.call), _result(node)
     if is_one and y.known is not None and not zero:
-        _multiply_by_constant(node, e, sinks[0], moved, result)
+        _multiply_by_constant(node, e, x, sinks[0], result)
         return
     plan = Plan.of(e.target, BYTES.arithmetic, rows, columns, BYTES.run(depth) // WORD)
     matrices = prod(outer)
@@ -143,9 +156,20 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
         multiply(e, plan, rows_of(function, BYTES, memory, depth), plan.packed(words), begin, Filtered(scratch, put))
 
 
-def _multiply_by_constant(node: Node[BatchMatMul], e: Emitter, sink: Sink, zero: int, result: Result) -> None:
+def _rows_first(node: Node[BatchMatMul]) -> Value:
+    """x (..., m, k), whose columns are turned into rows before they are multiplied if it is given as (..., k, m)."""
+    x = node.input(0)
+    if not node.op.adj_x:
+        return x
+    assert x.place is not None, "factors lie in memory"
+    *outer, depth, rows = x.shape
+    axes = [*range(len(outer)), len(outer) + 1, len(outer)]
+    return in_strides((*outer, rows, depth), x.place.transposed(axes), x.dtype)
+
+
+def _multiply_by_constant(node: Node[BatchMatMul], e: Emitter, x: Value, sink: Sink, result: Result) -> None:
     """Of x (..., m, k) with a zero point and one constant matrix without: it is packed when the code is made."""
-    x, function, rows, shape = node.input(0), node.function, prod(node.shape[:-1]), node.input(1).shape[-2:]
+    function, rows, shape, zero = node.function, prod(node.shape[:-1]), node.input(1).shape[-2:], _moved(node.call)[0]
     matrix = constant(node.input(1)).reshape(shape)
     weights = matrix if node.op.adj_y else np.ascontiguousarray(matrix.T)
     depth, form = weights.shape[1], form_of(e.target, rows, weights)
@@ -254,8 +278,8 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
     x, weights = node.input(0), node.input(1)
     rows, (columns, depth), b = prod(node.shape[:-1]), weights.shape, e.builder
     kind = I32 if x.dtype is DType.INT8 else I64
-    if kind is I32 and depth > _LONGEST:
-        raise Unlowerable(f"{node.place}: {_too_long(depth)}")
+    if kind is I32:
+        _expect_depth(node, depth)
     total, put = Register(e, kind), _results(node, sinks[0])
     with parallel_nest(e, (rows,), 2 * rows * columns * depth) as (row,), rolled(e, columns) as column:
         first, other = (b.mul(each, e.number(depth)) for each in (row, column))
