@@ -389,7 +389,7 @@ class TileBody:
         else:
             units = self._units_at(tile.stored, offset, further) if tile.is_grouped else self._units
             right = tile.stored.words(e, panel, tile.vectors, tile.lanes, units)
-            self._leave(right, offset, further)
+            self._leave(right, panel)
         found: Sums = []
         for row, address in enumerate(rows):
             word = e.builder.load(self._words.address(address, offset, further), typ=tile.arithmetic.word,
@@ -407,11 +407,15 @@ class TileBody:
         units = e.address(memory, I8, e.builder.mul(group, e.number(stored.unit_bytes(self._tile.columns))))
         return stored.units(e, units, self._tile.vectors, self._tile.lanes)
 
-    def _leave(self, right: Sequence[ir.Value], offset: ir.Value, further: int) -> None:
-        """Writes what was read of the panel in the step at so many bytes of the rows, where that is wanted."""
+    def _leave(self, right: Sequence[ir.Value], panel: ir.Value) -> None:
+        """Writes what was read of the step at a place in the panel, where that is wanted."""
         e, tile = self._e, self._tile
-        if tile.leaves_words:
-            step = e.builder.mul(e.builder.add(offset, e.number(further)), e.number(tile.columns))
+        if tile.leaves_words and tile.stored is not None:
+            b = e.builder
+            read = b.sub(b.ptrtoint(panel, e.index), b.ptrtoint(self._right, e.index))
+            size, stored = tile.columns * WORD, tile.stored.step_bytes(tile.columns)
+            step = b.mul(read, e.number(size // stored)) if size % stored == 0 else b.mul(
+                b.udiv(read, e.number(stored)), e.number(size))
             for number, each in enumerate(right):
                 self._words.store(each, self._words.address(self._given[1 + tile.is_grouped], step,
                                                             number * tile.lanes * WORD))

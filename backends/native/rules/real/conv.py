@@ -111,7 +111,7 @@ def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, 
     with e.nest(outer) as index:
         left = Left.even(e, plan.split, image.memory, image.column, image.column) if is_even else (
             left_of(*index or (e.number(0),)))
-        multiply(e, plan, left, panels, start, product.result(sink, node.op.fused_activation_function, index))
+        product.multiply(left, panels, start, product.result(sink, node.op.fused_activation_function, index))
 
 
 def _together(e: Emitter, shape: Shape, plan: Plan) -> bool:

@@ -101,8 +101,8 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
         panels = product.matrix(weights.known)
     else:
         panels = product.packed(node.function.pointer(weights), product.reserve(), is_transposed=True)
-    multiply(e, product.plan, product.rows(step)(memory), panels, start,
-             product.result(sinks[0], node.op.fused_activation_function))
+    product.multiply(product.rows(step)(memory), panels, start,
+                     product.result(sinks[0], node.op.fused_activation_function))
 
 
 @nest(BatchMatMul, refuses, opaque=frozenset({1}))
@@ -125,8 +125,8 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
         return
     if is_one and y.known is not None:
         panels = product.matrix(y.known, is_transposed=node.op.adj_y)
-        multiply(e, plan, product.rows(depth * WORD)(node.function.pointer(x)), panels, product.start(None),
-                 product.result(sinks[0]))
+        product.multiply(product.rows(depth * WORD)(node.function.pointer(x)), panels, product.start(None),
+                         product.result(sinks[0]))
         return
     left, right = (node.function.pointer(each) for each in (x, y))
     matrices = prod(outer)

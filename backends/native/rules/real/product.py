@@ -18,6 +18,7 @@ from circlet.backends.native.gemm.microkernel import FLOAT32
 from circlet.backends.native.gemm.operands import Direct, Filtered, Left, Panels, Put, Result
 from circlet.backends.native.gemm.packing import copy_panels, transpose_panels
 from circlet.backends.native.gemm.plan import CACHE, Plan
+from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.stored import Reals
 from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules import scaled
@@ -49,8 +50,10 @@ panels, 8 % with 4."""
 _FEW_OF_HALVES, _FEW_OF_INTEGERS = 16, 4
 """Rows for which a right factor whose numbers float16 has is kept so, and one that is made of integers as these. On
 AVX-512, a decoder of 25 million weights that are halves takes 0.4, 0.35, 0.64 and 0.97 of the time with 1, 2, 4 and 8
-rows, as much with 16 and 64, and 1.015 with 256; convolutions of 36864 rows, whose factors fit into the cache, take
-1.025. Of bytes it takes 0.49, 0.45, 0.67, 1.05 to 1.1, 1.05, and between 0.99 and 1.02 with more."""
+rows, as much with 16 and 64, and 1.015 with 256; convolutions of 16 to 3136 places, whose factors fit into the cache or
+not, take 1.2 to 1.4 of it on another processor where each tile widens them, and 0.92 to 1.08 where the first one does
+so for others, but 1.15 where these are few. Of bytes
+it takes 0.49, 0.45, 0.67, 1.05 to 1.1, 1.05, and between 0.99 and 1.02 with more."""
 _HALVES, _OPEN_HALVES = 1 << 16, 1 << 18
 """Bytes, as float32, from which on it is, and where the number of rows is open: below they fit into the cache."""
 CLAMPS = frozenset({Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1})
@@ -141,12 +144,18 @@ class FloatProduct:
         units = function.derived(source, ("units", *use), lambda matrix: scaled.units(
             made(matrix), plan, is_transposed))
         groups = plan.depth // (stored.group or plan.depth)
-        packed = plan.packed(function.external(panels), stored, function.external(units),
-                             groups * stored.unit_bytes(plan.panel))
-        if not plan.split.is_open:
-            return packed
-        part = plan.chunks(plan.depth)
-        return replace(packed, words=function.scratch((part.size + 1) * plan.panel * WORD))
+        return plan.packed(function.external(panels), stored, function.external(units),
+                           groups * stored.unit_bytes(plan.panel))
+
+    def multiply(self, left: Left, panels: Panels, start: ir.Value, result: Result) -> None:
+        """The product. Of panels that are kept otherwise than as words, the first tile of an open number of rows leaves
+        these to those that follow."""
+        plan, function = self.plan, self._node.function
+        if panels.stored is not None and plan.split.is_open and self._e.target.goal is Goal.HERE:
+            units, size = (plan.depth, 1) if left.taps is None else (left.taps[1], left.run // WORD)
+            most = (plan.chunks(units).size + 1) * size
+            panels = replace(panels, words=function.scratch(most * plan.panel * WORD))
+        multiply(self._e, plan, left, panels, start, result)
 
     def _compact(self, source: Array, is_transposed: bool) -> Panels:
         """A constant right factor whose last panel takes hardly more memory than the model has it in."""

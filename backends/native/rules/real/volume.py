@@ -98,7 +98,7 @@ def _product(node: Node[Conv3D], e: Emitter, sink: Sink, windows: tuple[Window, 
     left_of = positions(node, e, volume, windows, volume.channels)
     with e.nest(node.shape[:1]) as index:
         result = product.result(sink, node.op.fused_activation_function, index)
-        multiply(e, product.plan, left_of(index[0]), panels, start, result)
+        product.multiply(left_of(index[0]), panels, start, result)
 
 
 @nest(Conv3DTranspose, partial(refuses, first=1), None, frozenset({0}))

@@ -13,7 +13,6 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import Emitter, memory_type
 from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.gemm.operands import Direct
-from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.figures.figure import quantization
 from circlet.backends.native.rules.function import kept
@@ -101,8 +100,8 @@ def _by_floats(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums: 
     columns, depth = weights.shape
     product = FloatProduct(node, e, (sums.count, columns), depth)
     start = kept(node.function, product.plan.pack_row(bias, np.dtype(np.float32)))
-    multiply(e, product.plan, product.rows(depth * WORD)(rows), product.known(weights), start,
-             Direct(sums.memory, sums.step * WORD, adds=adds))
+    product.multiply(product.rows(depth * WORD)(rows), product.known(weights), start,
+                     Direct(sums.memory, sums.step * WORD, adds=adds))
 
 
 def _by_integers(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums: Rows, bias: Floats | None,
