@@ -44,7 +44,7 @@ COLLECT_LISTS = _pass("collect_lists", "LOOP", "SEQUENCE_CONCAT", module="lists.
 LOWER_LOOPS = _pass("lower_loops", "LOOP")
 SIMPLIFY_IDENTITIES = _pass("simplify_identities", "CAST STRIDED_SLICE")
 PICK_ELEMENTS = _pass("pick_elements", "STRIDED_SLICE", "SQUEEZE")
-DIVIDE_DOWN = _pass("divide_down", "SIGN", "FLOOR_MOD", "SELECT SELECT_V2")
+DIVIDE_DOWN = _pass("divide_down", "SIGN LESS", "FLOOR_MOD STABLEHLO_REMAINDER", "SELECT SELECT_V2")
 NAME_COMBINATIONS = _pass("name_combinations", "REDUCE_WINDOW STABLEHLO_REDUCE_WINDOW STABLEHLO_SCATTER")
 FUSE_ROW_UPDATES = _pass("fuse_row_updates", "CONCATENATION", "SLICE")
 PLACE_SLICES = _pass("place_slices", "SCATTER_ELEMENTS", module="constants.place_slices")

@@ -15,7 +15,16 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import segment
-from circlet.runtime.ops.comparison import Equal, Greater, GreaterEqual, LogicalAnd, LogicalOr, NotEqual, SelectV2
+from circlet.runtime.ops.comparison import (
+    Equal,
+    Greater,
+    GreaterEqual,
+    Less,
+    LogicalAnd,
+    LogicalOr,
+    NotEqual,
+    SelectV2,
+)
 from circlet.runtime.ops.elements import ScatterElements, ScatterSlices
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Mul, Sub
 from circlet.runtime.ops.index import DynamicUpdateSlice, Gather, Where
@@ -40,7 +49,7 @@ from circlet.runtime.ops.unary import Abs, Ceil, Floor, LogicalNot, Neg, Relu, Z
 from tests.native.test_lengths import Graph, floats
 from tests.ops.cases import check
 from tests.passes.specialized import specializer_of
-from tests.passes.test_divide_down import divided_down
+from tests.passes.test_divide_down import added_down, divided_down
 
 I32 = DType.INT32
 LENGTHS = (8, 5, 64, 33, 12, 150)
@@ -245,6 +254,16 @@ def halved_as_by_jax(g: Graph, x: Value) -> Value:
     return g(Slice(), x, g.ints(0, 0), ints(g, Pack(2), count, g.number(6)))
 
 
+def quartered_as_by_openvino(g: Graph, x: Value) -> Value:
+    """All rows but n // 4, for which OpenVINO adds -1 to a quotient rounded towards zero if need be."""
+    def apply(op: Op, *inputs: Value) -> Value:
+        return g(op, *inputs, dtype=DType.BOOL if isinstance(op, (NotEqual, LogicalAnd, Less)) else I32)
+
+    zero, is_negative = g.number(0), g.builder.constant(np.bool_(False))
+    begin = added_down(apply, length(g, x), g.number(4), g.number(-1), zero, is_less=(zero, is_negative))
+    return g(Slice(), x, ints(g, Pack(2), begin, zero), g.ints(-1, 6))
+
+
 def around_rows(g: Graph, x: Value) -> Value:
     """(n, 6) as (n, 13), more columns than some inputs have rows."""
     return g(StablehloPad((0, 1), (0, 1), (0, 1)), x, g.number(0.5))
@@ -303,8 +322,8 @@ def put_back(g: Graph, x: Value) -> Value:
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
     whole_fours, halves, strides, by_fours, repeated, merged, summed, turned, in_parts, in_columns, expanded, kept,
     numbered, grouped, backwards, dilated, odd_rows_behind, fours_rounded_up, columns_first, times_nothing, steps,
-    scaled, halved_as_by_jax, around_rows, without_sign, reversed_ahead, from_what_a_value_says,
-    exchanged, scattered, put_back)
+    scaled, halved_as_by_jax, quartered_as_by_openvino, around_rows, without_sign, reversed_ahead,
+    from_what_a_value_says, exchanged, scattered, put_back)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))

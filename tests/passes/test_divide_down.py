@@ -1,4 +1,4 @@
-"""What JAX writes for quotients that are rounded down becomes FLOOR_DIV; what only looks like it does not."""
+"""What JAX and OpenVINO write for quotients that are rounded down is FLOOR_DIV; what only looks like it is not."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ops.comparison import LogicalAnd, NotEqual, Select, SelectV2
-from circlet.runtime.ops.elementwise import Div, FloorMod, Sub
+from circlet.runtime.ops.comparison import Less, LogicalAnd, NotEqual, Select, SelectV2
+from circlet.runtime.ops.elementwise import Add, Div, FloorMod, StablehloRemainder, Sub
 from circlet.runtime.ops.unary import Sign
 from circlet.runtime.passes.transforms.divide_down import divide_down
 
@@ -47,6 +47,28 @@ def model(divisor: int, written: Written = divided_down, one: int = 1, zero: int
     return b.build()
 
 
+def added_down(apply: Callable[..., T], a: T, b: T, less: T, zero: T, *, is_less: tuple[T, T], turned: bool = False
+               ) -> T:
+    """What OpenVINO's reader of TensorFlow writes: a quotient, to which something is added. `is_less` is what a is
+    compared with, and what comes of that for b."""
+    edge, sign = is_less
+    differs = apply(NotEqual(), apply(Less(), a, edge), sign)
+    rest = apply(NotEqual(), apply(StablehloRemainder(), a, b), zero)
+    pair = apply(Div(), a, b), apply(SelectV2(), apply(LogicalAnd(), rest, differs), less, zero)
+    return apply(Add(), *(pair[::-1] if turned else pair))
+
+
+def corrected(divisor: int, *, turned: bool = False, less: int = -1, edge: int = 0, is_negative: bool | None = None,
+              dtype: type[np.signedinteger] = np.int32) -> circlet.Model:
+    """Of a number, whose quotient is by a constant."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    by, one, zero, bound = (main.constant(dtype(each)) for each in (divisor, less, 0, edge))
+    sign = main.constant(np.bool_(divisor < 0 if is_negative is None else is_negative))
+    main.output(added_down(main.apply, main.input("x", dtype, ()), by, one, zero, is_less=(bound, sign), turned=turned))
+    return b.build()
+
+
 def names(found: circlet.Model) -> list[str]:
     return [each.name for each in found.subgraphs[0].operators]
 
@@ -62,7 +84,20 @@ def test_divided(divisor: int, written: Written, backend: str) -> None:
     np.testing.assert_array_equal(values, X.astype(np.int64) // divisor)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("divisor", [2, -2, 3, -3, 1, 2**31 - 1])
+def test_corrected(divisor: int, turned: bool, backend: str) -> None:
+    found = corrected(divisor, turned=turned)
+    assert names(divide_down(found))[-1] == "FLOOR_DIV"
+    session = circlet.Session(found, backend)
+    values = [session.invoke(0, [each])[0] for each in X]
+    np.testing.assert_array_equal(values, X.astype(np.int64) // divisor)
+
+
 @pytest.mark.parametrize("kept", [model(2, one=2), model(2, zero=1), model(2, sign=-1), model(-2, sign=1),
-                                  model(2, dtype=np.int64)], ids=["less", "rest", "sign", "negative", "int64"])
+                                  model(2, dtype=np.int64), corrected(2, less=1),
+                                  corrected(2, edge=1), corrected(2, is_negative=True), corrected(2, dtype=np.int64)],
+                         ids=["less", "rest", "sign", "negative", "int64", "more", "bound", "negated", "long"])
 def test_kept(kept: circlet.Model) -> None:
     assert divide_down(kept) is kept

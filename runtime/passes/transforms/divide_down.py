@@ -1,5 +1,6 @@
-"""Makes FLOOR_DIV of what JAX writes for it, which is a quotient rounded towards zero, less one where its sign differs
-from the divisor's and something remains: shapes are followed through the one, and not through the sign."""
+"""Makes FLOOR_DIV of what JAX, and OpenVINO's reader of TensorFlow, write for it, which is a quotient rounded towards
+zero, less one where its sign differs from the divisor's and something remains: shapes are followed through the one, and
+not through the sign, or by asking whether something remains."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import numpy as np
 from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Activation, Array, DType
-from circlet.runtime.ops.comparison import LogicalAnd, NotEqual, Select, SelectV2
-from circlet.runtime.ops.elementwise import Div, FloorDiv, FloorMod, Sub
+from circlet.runtime.ops.comparison import Less, LogicalAnd, NotEqual, Select, SelectV2
+from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, StablehloRemainder, Sub
 from circlet.runtime.ops.unary import Sign
 from circlet.runtime.passes.transforms.rewrite import rewrite_operators, rewrite_subgraphs
 from circlet.runtime.records import replace
@@ -21,7 +22,8 @@ _TYPES = frozenset({DType.INT32, DType.BOOL})
 
 
 def divide_down(model: Model) -> Model:
-    """Replaces each choice between a quotient by a constant and the whole number below it by a FLOOR_DIV."""
+    """Replaces each choice between a quotient by a constant and the whole number below it, and each sum of one and a
+    choice between -1 and 0, by a FLOOR_DIV."""
     return rewrite_subgraphs(model, _changed)
 
 
@@ -38,8 +40,25 @@ class _Quotients:
             each.outputs[0]: each for each in subgraph.operators if len(each.outputs) == 1}
 
     def changed(self, operator: Operator) -> Operator:
-        if not isinstance(operator.op, (Select, SelectV2)):
+        if isinstance(operator.op, (Select, SelectV2)):
+            return self._chosen(operator)
+        if isinstance(operator.op, Add) and self._written(operator.outputs[0], Add) is operator:
+            pairs = (operator.inputs, operator.inputs[::-1])
+            return next((each for pair in pairs if (each := self._added(operator, *pair)) is not operator), operator)
+        return operator
+
+    def _added(self, operator: Operator, quotient: int, correction: int) -> Operator:
+        """A FLOOR_DIV instead of a sum of a quotient and a choice between -1 and 0."""
+        divides, chooses = self._written(quotient, Div), self._written(correction, Select, SelectV2)
+        if divides is None or chooses is None or [self._number(each) for each in chooses.inputs[1:]] != [-1, 0]:
             return operator
+        number, divisor = divides.inputs
+        if not self._number(divisor) or not self._rounds(chooses.inputs[0], number, divisor):
+            return operator
+        return replace(operator, op=FloorDiv(), inputs=(number, divisor), version=1)
+
+    def _chosen(self, operator: Operator) -> Operator:
+        """A FLOOR_DIV instead of a choice between a quotient and what is one less."""
         condition, below, quotient = operator.inputs
         divides, subtracts = self._written(quotient, Div), self._written(below, Sub)
         if divides is None or subtracts is None or subtracts.inputs[0] != quotient:
@@ -59,14 +78,17 @@ class _Quotients:
                                        for one, other in (pairs, pairs[::-1]))
 
     def _differ(self, pair: tuple[int, ...], number: int, divisor: int) -> bool:
-        """Whether the sign of a number is compared with that of a constant."""
-        sign, by = self._written(pair[0], Sign), self._number(divisor)
-        return sign is not None and sign.inputs == (number,) and by is not None and (
-            self._number(pair[1]) == np.sign(by))
+        """Whether the sign of a number is compared with that of a constant, or whether it is negative."""
+        found, by = self._written(pair[0], Sign, Less), self._number(divisor)
+        if found is None or by is None or found.inputs[0] != number:
+            return False
+        if isinstance(found.op, Sign):
+            return self._number(pair[1]) == int(np.sign(by))
+        return self._number(found.inputs[1]) == 0 and self._number(pair[1]) == (by < 0)
 
     def _remains(self, pair: tuple[int, ...], number: int, divisor: int) -> bool:
         """Whether the remainder of two numbers is compared with 0."""
-        rest = self._written(pair[0], FloorMod)
+        rest = self._written(pair[0], FloorMod, StablehloRemainder)
         return rest is not None and rest.inputs == (number, divisor) and self._number(pair[1]) == 0
 
     def _written(self, tensor: int, *kinds: type[Op]) -> Operator | None:
