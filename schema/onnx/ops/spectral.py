@@ -10,7 +10,7 @@ from circlet.runtime.ops import elementwise, spectral
 from circlet.schema.constants import MOST_MADE
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
-from circlet.schema.importer.spectral import MOST_WEIGHTS, filters, spectra
+from circlet.schema.importer.spectral import MOST_WEIGHTS, are_transformed, filters, spectra
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
@@ -36,7 +36,8 @@ def _dft(node: Node, axis: Value) -> Value:
 def stft(node: Node) -> Value:
     """The spectra (n, frames, bins, 2) of the frames of signals (n, l, 1 or 2), or (n, l), which torch writes.
 
-    Bins are filters that slide over the signal, where step, window and length are constant.
+    Bins are filters that slide over the signal, where step, window and length are constant, and frames no better
+    transformed.
     """
     if node.rank() not in (2, 3):
         raise ModelError(f"input 0: expected signals (n, l, 1 or 2), found shape {node.shape()}")
@@ -47,6 +48,8 @@ def stft(node: Node) -> Value:
     if step.size != 1 or step.item() < 1 or window.ndim != 1 or not window.size:
         raise ModelError(f"expected a positive step and a vector as window, found {step.tolist()} and shape "
                          f"{window.shape}")
+    if are_transformed(window.size):
+        return _framed(node, signal)
     weights = filters(window, parts, bool(node.integer("onesided", 1)))
     return _framed(node, signal) if weights.size > MOST_WEIGHTS else spectra(node.graph, signal, weights, step.item())
 

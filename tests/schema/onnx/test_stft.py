@@ -66,6 +66,8 @@ class Case:
 CASES = [Case(), Case(size=7, step=3), Case(size=16, step=5, windowed=False), Case(sized=False), Case(onesided=0),
          Case(parts=2, onesided=0), Case(constant=False), Case(constant=False, sized=False, step=3),
          Case(constant=False, windowed=False, size=5), Case(parts=2, onesided=0, constant=False),
+         Case(size=256, step=64), Case(size=200, step=30, sized=False), Case(size=240, step=400, windowed=False),
+         Case(size=270, step=90, parts=2, onesided=0), Case(size=500, step=1, parts=0), Case(size=201, step=7),
          Case(kind="double"), Case(size=1, step=1), Case(parts=0), Case(parts=0, constant=False)]
 
 
@@ -74,7 +76,7 @@ CASES = [Case(), Case(size=7, step=3), Case(size=16, step=5, windowed=False), Ca
 def test_spectra_of_frames(case: Case, backend: str) -> None:
     kind = np.float32 if case.kind == "float" else np.float64
     session = circlet.Session(load(case.text, 17), backend=backend)
-    for batch, length in (2, 19), (1, case.size), (3, 40):
+    for batch, length in (2, case.size + 13), (1, case.size), (3, case.size + 34):
         given = {"x": RANDOM.standard_normal((batch, length, case.parts)[:3 if case.parts else 2]).astype(kind)}
         if not case.constant:
             given |= {"step": np.int64(case.step), "size": np.int64(case.size), "w": case.window.astype(kind)}
