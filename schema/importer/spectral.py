@@ -1,11 +1,11 @@
-"""Spectra of the frames of signals, as filters that slide over these."""
+"""Spectra of the frames of signals, as filters that slide over these, or transforms of each."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from circlet.runtime.ir.types import Array, DType, Padding
-from circlet.runtime.ops import conv
+from circlet.runtime.ops import conv, spectral
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 
@@ -41,3 +41,13 @@ def spectra(g: Graph, signal: Value, weights: Array, step: int) -> Value:
                     constant(weights.astype(np.float32), DType.FLOAT32), None)
     shape = [c.dimension(g, found, 0), c.dimension(g, found, 2), c.integers([len(weights) // 2, 2])]
     return c.reshape_to(g, found, c.concatenate(g, shape))
+
+
+def transforms(g: Graph, signal: Value, window: Array, step: int, onesided: bool = True) -> Value:
+    """Of signals (n, l, 1 or 2), float32, the spectra (n, frames, bins, 2) that transforms of their frames are."""
+    size, total = len(window), c.reshape(g, c.dimension(g, signal, 1), [])
+    count = c.shift(g, c.floor_divided(g, c.shift(g, total, -size), step), 1)
+    begins = c.unsqueeze(g, c.scale(g, c.counted(g, count), step), [-1])
+    frames = c.gather(g, signal, c.add(g, begins, constant(np.arange(size, dtype=np.int64))), 1)
+    frames = c.multiply(g, frames, constant(window.astype(np.float32)[:, None]))
+    return g.apply(spectral.Dft(onesided=onesided), frames, None, constant(np.int64(2)))

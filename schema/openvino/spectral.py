@@ -11,7 +11,7 @@ from circlet.runtime.ops import layout, spectral
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.columns import Axis, overlapped
 from circlet.schema.importer.graph import Graph, Value, constant
-from circlet.schema.importer.spectral import MOST_WEIGHTS, filters, spectra
+from circlet.schema.importer.spectral import MOST_WEIGHTS, are_transformed, filters, spectra, transforms
 from circlet.schema.openvino.matmul import matrix_product
 from circlet.schema.openvino.rules import Node, layer
 
@@ -112,11 +112,13 @@ def stft(node: Node) -> Value:
     window, step = _window(node, "signals", (1, 2))
     if len(window) ** 2 > MOST_WEIGHTS:
         raise node.refusal(f"frames of {len(window)}")
-    weights = filters(window.astype(np.float64), 1, True)
 
     def transformed(x: Value) -> Value:
         signal = c.unsqueeze(g, x, [2]) if rank == 2 else c.reshape_to(g, x, c.integers([1, -1, 1]))
-        found = spectra(g, signal, weights, step)
+        if are_transformed(len(window)):
+            found = transforms(g, signal, window, step)
+        else:
+            found = spectra(g, signal, filters(window.astype(np.float64), 1, True), step)
         found = c.transpose(g, found, (0, 2, 1, 3)) if node.flag("transpose_frames") else found
         return found if rank == 2 else c.squeeze(g, found, [0])
 

@@ -10,7 +10,7 @@ from circlet.runtime.ops import elementwise, spectral
 from circlet.schema.constants import MOST_MADE
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
-from circlet.schema.importer.spectral import MOST_WEIGHTS, are_transformed, filters, spectra
+from circlet.schema.importer.spectral import MOST_WEIGHTS, are_transformed, filters, spectra, transforms
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
@@ -48,9 +48,10 @@ def stft(node: Node) -> Value:
     if step.size != 1 or step.item() < 1 or window.ndim != 1 or not window.size:
         raise ModelError(f"expected a positive step and a vector as window, found {step.tolist()} and shape "
                          f"{window.shape}")
+    onesided = bool(node.integer("onesided", 1))
     if are_transformed(window.size):
-        return _framed(node, signal)
-    weights = filters(window, parts, bool(node.integer("onesided", 1)))
+        return transforms(node.graph, signal, window, step.item(), onesided)
+    weights = filters(window, parts, onesided)
     return _framed(node, signal) if weights.size > MOST_WEIGHTS else spectra(node.graph, signal, weights, step.item())
 
 

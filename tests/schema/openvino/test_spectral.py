@@ -75,11 +75,15 @@ def test_lengths_that_a_run_tells(tmp_path: Path) -> None:
                 same(one, pairs.astype(np.float32), f"{name} of {size}")
 
 
-def test_spectra_of_any_length(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("window", "size", "step", "turned"), [(WINDOW, 12, 3, True), (WINDOW, 256, 60, False),
+                                                                (np.hanning(200), 240, 300, True)])
+def test_spectra_of_any_length(tmp_path: Path, window: Array, size: int, step: int, turned: bool) -> None:
+    """Frames are multiplied by filters or, if they are long, transformed."""
     x = op.parameter([-1, -1], np.float32)
-    path = save(tmp_path, [opset15.stft(x, const(WINDOW), const(12), const(3), True).output(0)], [x])
+    found = opset15.stft(x, const(window.astype(np.float32)), const(size), const(step), turned)
+    path = save(tmp_path, [found.output(0)], [x])
     session = circlet.Session(path)
-    for count, length in ((1, 12), (2, 50), (3, 33)):
+    for count, length in ((1, size), (2, size + 38), (3, 7 * size)):
         given = [draw(count, length)]
         same(next(iter(session.run(given).values())), run_openvino(path, given)[0], f"{count}, {length}")
 
