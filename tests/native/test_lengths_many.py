@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.elements import GatherElements
+from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Pack
 from circlet.runtime.ops.reduce import Cumsum, ReduceMax
 from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, Fill
@@ -45,3 +49,22 @@ def test_shapes_that_are_told_are_native(folder: object, compiled: list[str]) ->
         assert np.array_equal(native.invoke(0, given)[0], cpu.invoke(0, given)[0])
     assert len(compiled) == 1
     assert set(native.backend_of(0)) == {"native"}
+
+
+def test_numbers_of_lengths_that_are_a_table_are_made_by_a_loop(folder: Path, compiled: list[str]) -> None:
+    """A row for each of many places that count from a length, as of positions relative to the last one; each number of
+    them would become instructions of its own."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x = g.builder.input("x", DType.FLOAT32, (-1, 90))
+    places = g(Add(), g.length(x, 0), g.builder.constant(np.arange(-60, 0, dtype=np.int32)[:, None]), dtype=INTS)
+    g.builder.output(g(GatherElements(0), x, g(BroadcastTo(), places, g.ints(60, 90), dtype=INTS)))
+    session = circlet.Session(b.build(), backend="native")
+    for rows in (75, 60, 200):
+        value = floats(rows, 90)
+        np.testing.assert_array_equal(session.invoke(0, [value])[0], value[-60:])
+    with pytest.raises(circlet.ExecutionError, match="is out of range for an axis of size 20"):
+        session.invoke(0, [floats(20, 90)])
+    assert len(compiled) == 1
+    sizes = [path.stat().st_size for path in folder.iterdir()]
+    assert max(sizes) < 1 << 15, sizes

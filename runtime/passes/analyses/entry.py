@@ -14,6 +14,9 @@ from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
 
+MOST_OPEN = 1 << 10
+"""Integers in a tensor that follows from open lengths, each of which becomes instructions where the tensor is read; a
+choice. What sizes follow from has a few, and masks and tables of so many are faster computed by a loop."""
 MOST_NUMBERS = 16
 """In a tensor: more than a shape or the paddings of one have. A choice."""
 NUMBERS = (DType.INT32, DType.INT64)

@@ -22,6 +22,7 @@ from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop, one_element
 from circlet.runtime.ops.operands import expect_storable
 from circlet.runtime.passes.analyses.entry import (
+    MOST_OPEN,
     NUMBERS,
     Values,
     closed,
@@ -477,7 +478,7 @@ def _followed(subgraph: Subgraph, operator: Operator, inputs: list[Array | None]
     dtypes = [subgraph.tensors[each].dtype for each in operator.outputs]
     if not {*dtypes} <= {*NUMBERS, DType.BOOL, *EXACT}:
         return None
-    if EXACT.keys() & {*dtypes} and any(prod(each) > MOST_FLOATS for each in shapes):
+    if any(prod(each) > (MOST_FLOATS if EXACT.keys() & {*dtypes} else MOST_OPEN) for each in shapes):
         return None
     with LOADING:
         from circlet.runtime.passes.analyses.open_values import open_results, valued
