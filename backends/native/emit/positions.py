@@ -90,8 +90,8 @@ class Positions(ABC):
 
     def reindex(self, index: Index, shape: Shape, target: Shape) -> list[ir.Value]:
         """The index in `target`, a shape of as many elements, of the element that has an index in `shape`; only axes
-        that are really cut are divided."""
-        if 0 in shape:
+        that are really cut are divided. An open length that may be 0 makes no difference: no loop has a turn then."""
+        if not all(may_differ(size, 0) for size in shape):
             return [self.number(0)] * len(target)
         found: list[ir.Value] = []
         for axes, into in _matching_axes(shape, target):

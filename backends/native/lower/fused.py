@@ -21,6 +21,8 @@ from circlet.runtime.ir.op import (
 from circlet.runtime.ir.tensor import Tensor, types_of
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
+from circlet.runtime.ops.comparison import Select, SelectV2
+from circlet.runtime.ops.operands import has_gaps
 from circlet.runtime.records import dataclass
 
 
@@ -110,6 +112,19 @@ class Fused(Op):
         return (None,)
 
     def open_results(self, inputs: Sequence[Array | None], evaluate: OpenResults) -> Sequence[Array] | None:
+        """The last member's result. Conditions assume nothing of lengths where it is of no account whether they hold,
+        as of what a RESHAPE keeps of a shape for 0, if that is what is asked for."""
+        with LOADING:
+            from circlet.runtime.passes.analyses.open_values import certain_results
+
+        if any(isinstance(each.operator.op, (Select, SelectV2)) for each in self.members[1:]):
+            found = self._open_result(inputs, certain_results)
+            if found is not None and not has_gaps(found):
+                return (found,)
+        last = self._open_result(inputs, evaluate)
+        return None if last is None else (last,)
+
+    def _open_result(self, inputs: Sequence[Array | None], evaluate: OpenResults) -> Array | None:
         with LOADING:
             from circlet.runtime.passes.analyses.open_values import valued
 
@@ -124,8 +139,7 @@ class Fused(Op):
                 return None
             known.update({tensor: valued(each, self.tensors[tensor].dtype)
                           for tensor, each in zip(operator.outputs, made, strict=True)})
-        last = known[self.members[-1].operator.outputs[0]]
-        return None if last is None else (last,)
+        return known[self.members[-1].operator.outputs[0]]
 
     def calls_at(self, place: Place) -> tuple[Call, ...]:
         """The members as calls; `place` is that of the group."""

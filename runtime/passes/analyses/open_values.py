@@ -247,12 +247,12 @@ def _zeros(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) ->
     return (np.zeros(shapes[0], np.int64),)
 
 
-def _compared(relation: str) -> _Rule:
+def _compared(relation: str, assumes: bool = True) -> _Rule:
     compare = _COMPARE[relation]
 
     def holds(one: int, other: int) -> bool | None:
         """For the lengths at hand; what does not hold for all of them is assumed, but for what a run computes."""
-        return certain(one, relation, other) if is_late(one - other) else compare(one, other)
+        return compare(one, other) if assumes and not is_late(one - other) else certain(one, relation, other)
 
     def hold(one: Ratio, other: Ratio) -> bool | None:
         """The same of floats, which are exact."""
@@ -416,7 +416,15 @@ _RULES: Mapping[type[Op], _Rule] = {
     reductions.ReduceMin: _extreme(smaller, Ratio.minimum),
 }
 
-
+_CERTAIN: Mapping[type[Op], _Rule] = {
+    comparison.Equal: _compared("==", assumes=False),
+    comparison.NotEqual: _compared("!=", assumes=False),
+    comparison.Less: _compared("<", assumes=False),
+    comparison.LessEqual: _compared("<=", assumes=False),
+    comparison.Greater: _compared(">", assumes=False),
+    comparison.GreaterEqual: _compared(">=", assumes=False),
+}
+"""Comparisons of which an element is None where it does not hold for all lengths, or for none."""
 _PARTLY = (
     shape.Reshape, shape.ExpandDims, shape.Squeeze, shape.Alias, quantize.Cast, elementwise.Add, elementwise.Sub,
     elementwise.Mul, elementwise.Maximum, elementwise.Minimum, layout.Concatenation, layout.Pack, shape.BroadcastArgs,
@@ -452,6 +460,11 @@ def partial_results(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape,
     if not isinstance(op, _PARTLY) and any(has_gaps(each) for each in inputs if each is not None):
         raise Unknown
     return rule(op, inputs, shapes)
+
+
+def certain_results(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array] | None:
+    """The same, where comparisons assume nothing of lengths: an element is None that is not so for all of them."""
+    return _CERTAIN.get(type(op), partial_results)(op, inputs, shapes)
 
 
 def valued(values: Array, dtype: DType) -> Array:
