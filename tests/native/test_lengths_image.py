@@ -59,6 +59,17 @@ def normalized(g: Graph) -> Sequence[Value]:
     return [g(Conv2D(SAME, 1, 1), image(g, 8), filter, g(Alias(), constant(g, 8)))]
 
 
+def undeclared(*filter: int) -> Callable[[Graph], Sequence[Value]]:
+    """A convolution of an image of which the model does not say how many channels it has, which others follow."""
+    def write(g: Graph) -> Sequence[Value]:
+        (made,) = g.builder.op(Mul(), constant(g, *filter), constant(g, filter[0], 1, 1, 1),
+                               outputs=[Tensor("", DType.FLOAT32, filter)])
+        found = g(Conv2D(SAME, 2, 1), g(Tanh(), image(g, 8)), made, constant(g, filter[0]))
+        return [g(Mul(), g(Tanh(), found), constant(g, filter[0]))]
+
+    return write
+
+
 def pooled(op: Op) -> Callable[[Graph], Sequence[Value]]:
     return lambda g: [g(op, image(g))]
 
@@ -155,6 +166,8 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "conv-groups-strided": filtered(Conv2D(SAME, 2, 1), 12, 3, 2, 2, groups=4),
     "conv-groups-dilated": filtered(dilated(Conv2D, SAME), 6, 2, 3, 1, groups=3),
     "conv-groups-computed": normalized,
+    "conv-groups-undeclared": undeclared(12, 3, 3, 4),
+    "conv-undeclared": undeclared(12, 3, 3, 8),
     "conv-points": filtered(Conv2D(SAME, 1, 1), 33, 1, 1, 5),
     "conv-points-strided": filtered(Conv2D(SAME, 2, 2), 7, 1, 1, 5),
     "depthwise-same": filtered(DepthwiseConv2D(SAME, 1, 1), 1, 3, 3, 5),

@@ -50,10 +50,11 @@ of the filter and each of up to 8 positions, and hardly any model has filters of
 
 
 def grouped(call: Call) -> str | None:
-    """Refuses convolutions in groups, as far as shapes are declared."""
+    """Refuses convolutions in groups, and those of which it is not declared whether they are."""
     channels, taken = (call.input(k).signature[-1:] for k in range(2))
-    is_known = channels and taken and -1 not in channels + taken
-    if not is_known or channels == taken:
+    if not channels or not taken or -1 in channels + taken:
+        return "channels that are not declared"
+    if channels == taken:
         return None
     return f"a filter of {list(taken)} channels for an image of {list(channels)}"
 

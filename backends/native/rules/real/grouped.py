@@ -17,7 +17,7 @@ from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.image import BYTES, image_of, with_margins
-from circlet.backends.native.rules.real.conv import positions
+from circlet.backends.native.rules.real.conv import conv_2d, positions
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.product import CLAMPS, refuses
 from circlet.backends.native.rules.rule import Node, Sink, nest
@@ -46,6 +46,19 @@ def conv_2d_in_groups(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -
         begin = e.builder.mul(group, e.number(convolution.taken * BYTES))
         panels, start = convolution.factor(group)
         multiply(e, convolution.plan, left(number, begin), panels, start, convolution.result(number, group))
+
+
+@nest(Conv2D, refuses, opaque=frozenset({1, 2}), name="channels")
+def conv_2d_of_channels(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of images (n, h, w, g c) and a filter (g o, kh, kw, c), of which the model does not say how many groups there
+    are: as of one group, or of several."""
+    image, filter, bias = node.input(0), node.input(1), node.optional(2)
+    if image.shape[3] == filter.shape[3]:
+        conv_2d(node, e, sinks)
+    elif filter.known is None or (bias is not None and bias.known is None):
+        raise Unlowerable(f"{node.place}: a convolution in groups with weights known only when it runs")
+    else:
+        conv_2d_in_groups(node, e, sinks)
 
 
 class _Grouped:
