@@ -97,6 +97,14 @@ def test_declared_lengths_that_may_be_wrong_are_left_to_the_run(text: str) -> No
     assert load(text).subgraphs[0].operators
 
 
+@pytest.mark.parametrize(("size", "count"), [("100, 256, 2", 51200), ("65, 64, 1", 4160)])
+def test_windows_whose_elements_would_be_too_many_operators(size: str, count: int) -> None:
+    for pool in ("AveragePool", "MaxPool"):
+        text = f"g (float[1,1,4,4,4] a) => (float b) {{ b = {pool}<kernel_shape = [{size}], dilations = [2,2,2]>(a) }}"
+        with pytest.raises(circlet.UnsupportedError, match=rf"{pool} with windows of {count} elements one by one"):
+            load(text)
+
+
 def test_constants_that_do_not_fit_are_left_to_the_run() -> None:
     """The branch that could not be computed is not taken."""
     text = """g (bool c, float[2] a) => (float y) {
