@@ -69,6 +69,11 @@ CONTINUED = [
     Case("wrap-again", ContinuedPad(Continuation.WRAP), [V, [[4, 5]]], [f32([2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1])]),
     Case("cut", ContinuedPad(Continuation.EDGE), [X, [[-1, 1], [1, -2]]], [f32([[4, 4], [4, 4]])]),
     Case("beyond", ContinuedPad(Continuation.WRAP), [V, const([[-4, 3]])], [f32([1, 2])]),
+    *(Case(f"far-{each.value}-{amounts[0]}", ContinuedPad(each), [V, const([amounts])], [f32(expected)])
+      for each, amounts, expected in (
+          (Continuation.REFLECT, (5, -6), [1, 0]), (Continuation.WRAP, (5, -6), [1, 2]),
+          (Continuation.EDGE, (5, -6), [0, 0]), (Continuation.REFLECT, (-6, 5), [2, 1]),
+          (Continuation.WRAP, (-6, 5), [0, 1]), (Continuation.EDGE, (-6, 5), [2, 2]))),
     Case("axes", ContinuedPad(Continuation.WRAP), [X, i64([[1, 1], [0, 2]])], [np.pad(X, [(1, 1), (0, 2)], "wrap")]),
     Case("first", ContinuedPad(Continuation.EDGE), [X, [[1, 2], [0, 0]]], [np.pad(X, [(1, 2), (0, 0)], "edge")]),
     Case("string", ContinuedPad(Continuation.WRAP), [strings(b"a", b"b"), const([[1, 1]])],

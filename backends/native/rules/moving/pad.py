@@ -277,7 +277,8 @@ class _Continued:
 
     def place(self, index: Whole) -> Whole:
         """The element that a place of an index shows."""
-        return index if not self.before and not may_differ(self.size, self.long) else self._beyond(index - self.before)
+        is_whole = not may_differ(self.before, 0) and not may_differ(self.size, self.long)
+        return index if is_whole else self._beyond(index - self.before)
 
     def _beyond(self, place: Whole) -> Whole:
         """The element that is shown so many places behind the first one, or before it."""
@@ -309,7 +310,8 @@ class _Continued:
         e, first = self.e, Whole(self.e, self.before).at_least(0).at_most(self.long)
         end = (Whole(e, self.before) + self.size).at_most(self.long).at_least(first)
         beyond = Whole(e, self.long) - end
-        margins = ((Whole(e, 0), first, True, first), (end, beyond, False, beyond + (end - self.before - self.size)))
+        margins = ((Whole(e, 0), first, True, Whole(e, self.before)),
+                   (end, beyond, False, Whole(e, self.long) - self.before - self.size))
         for begin, count, is_before, reach in margins:
             if not count.is_zero:
                 fits = True if self.continuation is Continuation.EDGE else reach.compare("<", self.size)
