@@ -11,7 +11,7 @@ from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import guarded, promised
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.types import FLOATS, DType
+from circlet.runtime.ir.types import FLOATS, Array, DType
 from circlet.runtime.ops import spectral as ops
 
 _COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
@@ -47,7 +47,7 @@ def dft(node: Node[ops.Dft]) -> Step:
     def step() -> None:
         check()
         axis = along.item() % x.ndim
-        numbers = x[..., 0] + (1j * x[..., 1] if x.shape[-1] == 2 else 0)
+        numbers = _numbers(x) if x.shape[-1] == 2 else x[..., 0]
         if op.inverse and op.onesided:
             out[..., 0] = np.fft.irfft(numbers, out.shape[axis], axis)
             return
@@ -57,3 +57,10 @@ def dft(node: Node[ops.Dft]) -> Step:
         out[..., 0], out[..., 1] = found.real, found.imag
 
     return step
+
+
+def _numbers(x: Array) -> Array:
+    """Complex numbers of their parts; a product with the imaginary unit would spread NaN and infinities to both."""
+    found: Array = np.empty(x.shape[:-1], np.result_type(x.dtype, np.complex64))
+    found.real, found.imag = x[..., 0], x[..., 1]
+    return found
