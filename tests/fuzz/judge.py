@@ -55,9 +55,9 @@ PYTHONS_WORDS = re.compile(
 PLANNED = 3
 """One native case of so many is run from its file, too."""
 RANDOM = ("RANDOM", "MULTINOMIAL", "BERNOULLI")
-SUMS = re.compile("FULLY_CONNECTED|MATMUL|CONV|SUM|MEAN|POOL|LSTM|RNN|SVDF|RFFT")
+SUMS = re.compile("FULLY_CONNECTED|MATMUL|CONV|SUM|MEAN|POOL|LSTM|RNN|SVDF|RFFT|DFT")
 """Operators that add up numbers in an order of their own."""
-MIXED = frozenset({"RFFT2D"})
+MIXED = frozenset({"DFT", "RFFT2D"})
 """Operators that may make NaN of any infinity, as they add each number to others of every sign."""
 MODEST = 1e9
 """Few products of numbers of this size, if any, overflow."""

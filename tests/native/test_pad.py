@@ -6,7 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.detection import DetectionPostProcess
 from circlet.runtime.ops.pad import Continuation, ContinuedPad, Dilate, StablehloPad
 from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
@@ -40,3 +43,21 @@ def test_elements_beyond_the_ends(axes: list[tuple[int, int, int, int]], dtype: 
                for size, (_, before, after, gap) in zip(sizes, axes, strict=True)]
     x = values(sizes, dtype.numpy, seed)
     agree(applied(ContinuedPad(continuation), np.array(amounts, np.int64)), x)
+
+
+def test_what_lies_in_no_memory_goes_on() -> None:
+    """The number of detections, which numpy finds."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    boxes, scores = main.input("boxes", DType.FLOAT32, (1, 5, 4)), main.input("scores", DType.FLOAT32, (1, 5, 3))
+    anchors = main.constant(np.random.default_rng(1).random((5, 4)).astype(np.float32))
+    *_, count = main.op(DetectionPostProcess(
+        4, 1, 100, True, 0.0, 0.5, 2, 10.0, 10.0, 5.0, 5.0), boxes, scores, anchors)
+    main.output(main.apply(ContinuedPad(Continuation.EDGE), count, main.constant(np.array([[1, 2]], np.int32))))
+    model, random = b.build(), np.random.default_rng(2)
+    given = [random.random((1, 5, 4)).astype(np.float32), random.random((1, 5, 3)).astype(np.float32)]
+    native = circlet.Session(model, "native")
+    (found,), (wanted,) = (each.invoke(0, given) for each in (native, circlet.Session(model, "cpu")))
+    np.testing.assert_array_equal(found, wanted, strict=True)
+    assert found.shape == (4,)
+    assert native.backend_of(0)[1] == "native"

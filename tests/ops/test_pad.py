@@ -74,6 +74,8 @@ CONTINUED = [
           (Continuation.REFLECT, (5, -6), [1, 0]), (Continuation.WRAP, (5, -6), [1, 2]),
           (Continuation.EDGE, (5, -6), [0, 0]), (Continuation.REFLECT, (-6, 5), [2, 1]),
           (Continuation.WRAP, (-6, 5), [0, 1]), (Continuation.EDGE, (-6, 5), [2, 2]))),
+    Case("of a constant", ContinuedPad(Continuation.REFLECT), [const(f32([1, 2, 4]), np.float32), [[1, 2]]],
+         [f32([2, 1, 2, 4, 2, 1])]),
     Case("axes", ContinuedPad(Continuation.WRAP), [X, i64([[1, 1], [0, 2]])], [np.pad(X, [(1, 1), (0, 2)], "wrap")]),
     Case("first", ContinuedPad(Continuation.EDGE), [X, [[1, 2], [0, 0]]], [np.pad(X, [(1, 2), (0, 0)], "edge")]),
     Case("string", ContinuedPad(Continuation.WRAP), [strings(b"a", b"b"), const([[1, 1]])],

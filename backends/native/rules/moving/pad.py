@@ -241,6 +241,7 @@ def continued_pad(node: Node[ContinuedPad], e: Emitter, sinks: tuple[Sink, ...])
     it; for each index of those before it, shared out, a run of x is copied, and what is before and behind it found."""
     x, memory, shape, amounts = node.input(0), sinks[0].memory, node.shape, parameter(node, 1).tolist()
     assert memory is not None, "what is last has its memory"
+    source = node.function.pointer(x)
     is_blank, is_filled = Whole(e, prod(shape)).compare("==", 0), Whole(e, prod(x.shape)).compare(">", 0)
     expect(node, either(e, is_blank, is_filled), "input 0 has no elements to go on with")
     last = max((axis for axis, pair in enumerate(amounts) if any(may_differ(each, 0) for each in pair)), default=0)
@@ -250,16 +251,15 @@ def continued_pad(node: Node[ContinuedPad], e: Emitter, sinks: tuple[Sink, ...])
     with parallel_nest(e, shape[:last], 2 * prod(shape) * x.dtype.numpy.itemsize) as index:
         found = [axis.place(Whole(e, each)).register for axis, each in zip(axes, index, strict=False)]
         to, origin = (_address(e, x.dtype, base, e.linear([*at, e.number(0)], (*sizes[:last], prod(sizes[last:]))))
-                      for base, at, sizes in ((memory, index, shape), (x.memory, found, x.shape)))
+                      for base, at, sizes in ((memory, index, shape), (source, found, x.shape)))
         if shape:
             axes[last].write(to, origin, run, x.dtype)
         else:
             e.copy(to, origin, x.dtype.numpy.itemsize)
 
 
-def _address(e: Emitter, dtype: DType, base: ir.Value | None, index: ir.Value) -> ir.Value:
+def _address(e: Emitter, dtype: DType, base: ir.Value, index: ir.Value) -> ir.Value:
     """Where an element is of a tensor in memory."""
-    assert base is not None, "the rule asks for memory"
     return e.address(base, memory_type(dtype), index)
 
 
