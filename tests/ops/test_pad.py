@@ -114,6 +114,7 @@ TILE = [
 
 test_pad = case_test(PAD)
 test_mirror = case_test(MIRROR)
+test_continued = case_test(CONTINUED)
 test_spread = case_test(SPREAD)
 test_tile = case_test(TILE)
 
