@@ -100,8 +100,7 @@ class Views:
         Raises:
             LimitError: there is not memory enough.
         """
-        places = {position: place for position, place in self._alone if position in view.given}
-        for position, place in places.items():
+        for position, place in [each for each in self._alone if each[0] in view.given]:
             self._hold(place, self._for_results.take(view.buffers[place]))
             tensor = self._results[position]
             old = view.arrays[tensor]
