@@ -33,6 +33,8 @@ class Axis:
         return c.add(g, g.apply(elementwise.FloorDiv(), last, c.integers([self.step])), c.integers([1]))
 
 
+MOST_TAPS = 1 << 12
+"""Elements of a window, each of which is a slice of its own: a choice."""
 MOST_PARTS = 1 << 12
 """As long as a step that a window has, each of which is a slice of its own: a choice."""
 

@@ -112,11 +112,11 @@ def pad_1(node: Node) -> Value:
     """Input 0 with elements before and behind each axis."""
     g, x, begin, end = node.graph, node[0], node[1], node[2]
     mode = node.choice("pad_mode", {each: each for each in ("constant", "edge", "reflect", "symmetric")})
+    if mode in ("reflect", "symmetric") and (begin.data is None or end.data is None):
+        return _surrounded(node, mode)
     amounts = c.concatenate(g, [c.unsqueeze(g, begin, [-1]), c.unsqueeze(g, end, [-1])], 1)
     if mode == "edge":
         return g.apply(pad.ContinuedPad(pad.Continuation.EDGE), x, amounts)
-    if mode != "constant" and (begin.data is None or end.data is None):
-        return _surrounded(node, mode)
     if mode == "constant":
         value = c.like(0, x) if node.get(3) is None else node[3]
         return g.apply(pad.PadV2(), x, amounts, value)

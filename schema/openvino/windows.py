@@ -14,6 +14,7 @@ from circlet.runtime.ops import elementwise, layout, pad
 from circlet.runtime.ops.window import slide
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
+from circlet.schema.importer.columns import MOST_TAPS
 from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.rules import Node
 
@@ -139,10 +140,6 @@ def _sides(g: Graph, x: Value, number: int, axis: Axis) -> tuple[Value, Value]:
     total = c.maximum(g, needed, c.integers([0]))
     before = g.apply(elementwise.FloorDiv(), c.shift(g, total, int(axis.open_same is Same.LOWER)), two)
     return before, c.subtract(g, total, before)
-
-
-MOST_TAPS = 1 << 12
-"""Of a window, each of which is a slice of its own: a choice."""
 
 
 def taps(g: Graph, x: Value, axes: Sequence[Axis]) -> list[Value]:

@@ -14,6 +14,7 @@ import numpy as np
 from circlet.runtime.ir.types import FLOATS, Padding
 from circlet.runtime.ops import elementwise, pool, shape, unary
 from circlet.schema.importer import compose as c
+from circlet.schema.importer.columns import MOST_TAPS
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.margins import margins
 from circlet.schema.onnx.node import Node
@@ -24,8 +25,6 @@ from circlet.schema.onnx.places import places_of_greatest
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.windows import Windows, windows
 
-_MOST_TAPS = 1 << 12
-"""Elements of a window that are slices of their own: a choice, as where OpenVINO's are read."""
 _END = np.iinfo(np.int64).max
 """Where an axis ends, however long it is."""
 
@@ -61,8 +60,8 @@ def _is_large(found: Windows) -> bool:
 def _taps(node: Node, x: Value, found: Windows) -> list[Value]:
     """The elements that windows with gaps cover, as many tensors as a window has elements."""
     count, taken = prod(found.size), list[Value]()
-    if count > _MOST_TAPS:
-        node.unsupported(f"windows of {count} elements one by one (at most {_MOST_TAPS})")
+    if count > MOST_TAPS:
+        node.unsupported(f"windows of {count} elements one by one (at most {MOST_TAPS})")
     for place in product(*map(range, found.size)):
         begin = [0, *(k * step for k, step in zip(place, found.dilation, strict=True)), 0]
         left = [span - 1 - first for span, first in zip(found.span, begin[1:], strict=False)]
