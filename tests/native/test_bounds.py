@@ -13,7 +13,7 @@ import circlet
 from circlet.backends.native.check.bounds import Watch
 from circlet.backends.native.check.watched import OUTSIDE, VARIABLE, BoundsError
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
-from circlet.backends.native.gemm.microkernel import internal_function
+from circlet.backends.native.gemm.functions import internal_function
 from circlet.backends.native.gemm.vectors import Vectors
 from circlet.backends.native.load.library import ENTRY
 from circlet.backends.native.load.llvm import host, link, object_code

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry
-from circlet.backends.native.gemm.microkernel import Microkernel, VectorLoop, internal_function
+from circlet.backends.native.gemm.functions import Microkernel, VectorLoop, internal_function
 from circlet.backends.native.load.llvm import host
 from circlet.backends.native.lower.passes import Passes, passes_for
 from circlet.backends.native.lower.pieces import pieces

@@ -14,7 +14,8 @@ from circlet.backends.native.emit.emitter import I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.gemm.microkernel import FLOAT32, VectorLoop, internal_function
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
+from circlet.backends.native.gemm.microkernel import FLOAT32
 from circlet.backends.native.gemm.operands import Put
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.vectors import WORD, Vectors, broadcast

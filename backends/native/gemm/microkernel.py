@@ -21,6 +21,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import I8, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry
 from circlet.backends.native.gemm.finish import Finish
+from circlet.backends.native.gemm.functions import Microkernel, internal_function
 from circlet.backends.native.gemm.storage import Stored, Units
 from circlet.backends.native.gemm.vectors import WORD, Vectors, broadcast, fetch, limited
 from circlet.backends.native.targets.target import Target
@@ -231,26 +232,6 @@ def _make(e: Emitter, tile: Tile) -> ir.Function:
     else:
         tile.arithmetic.body(inner, tile)
     inner.builder.ret_void()
-    return function
-
-
-class Microkernel(ir.Function):  # type: ignore[misc]  # llvmlite is untyped
-    """A function that is written as the processor is to run it: in vectors, unrolled, its values in registers. LLVM's
-    passes would find nothing to do, which takes them more time than making machine code does."""
-
-
-class VectorLoop(ir.Function):  # type: ignore[misc]  # llvmlite is untyped
-    """A function whose loops are written in vectors, and read nothing again that they could keep; what it computes of
-    constants is left to LLVM."""
-
-
-def internal_function(e: Emitter, name: str, kinds: Sequence[ir.Type],
-                      kind: type[ir.Function] = ir.Function) -> ir.Function:
-    """A new function of the module that only the module calls, and that stays a function."""
-    function = kind(e.module, ir.FunctionType(ir.VoidType(), kinds), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    function.attributes.add("nounwind")
     return function
 
 

@@ -10,7 +10,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import independent, rolled_nest
 from circlet.backends.native.gemm.finish import Finish
-from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
 from circlet.backends.native.gemm.storage import Stored
 from circlet.backends.native.gemm.tiling import Split
 from circlet.runtime.ir.length import is_known, is_open, may_differ

@@ -9,7 +9,8 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.emit.parallel import parallel
-from circlet.backends.native.gemm.microkernel import FLOAT32, VectorLoop, internal_function, lanes
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
+from circlet.backends.native.gemm.microkernel import FLOAT32, lanes
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.vectors import WORD, Vectors
 

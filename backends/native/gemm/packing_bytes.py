@@ -8,7 +8,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.layout.transpose import turned
 from circlet.backends.native.emit.loops import carry, folded, independent, rolled
-from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.vectors import WORD, Vectors, broadcast
 from circlet.runtime.records import dataclass

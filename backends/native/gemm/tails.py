@@ -10,14 +10,8 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.gemm.finish import Rows
-from circlet.backends.native.gemm.microkernel import (
-    Call,
-    Microkernel,
-    Tile,
-    call_tile,
-    function_of,
-    internal_function,
-)
+from circlet.backends.native.gemm.functions import Microkernel, internal_function
+from circlet.backends.native.gemm.microkernel import Call, Tile, call_tile, function_of
 from circlet.backends.native.gemm.operands import table
 from circlet.backends.native.gemm.vectors import WORD
 from circlet.runtime.records import replace

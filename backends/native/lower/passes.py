@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.loops import is_of_vectors
 from circlet.backends.native.emit.written.order import successors
-from circlet.backends.native.gemm.microkernel import Microkernel, VectorLoop
+from circlet.backends.native.gemm.functions import Microkernel, VectorLoop
 
 _WHOLE = ("llvm.memmove.", "llvm.memset.")
 """What of LLVM's writes much memory at once."""

@@ -15,7 +15,7 @@ from circlet.backends.native.emit.lanes import Function, Lanes
 from circlet.backends.native.emit.loops import branch, rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.whole import Whole
-from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
 from circlet.backends.native.rules.row_vectors import Combine, RowVectors, in_every_lane
 from circlet.backends.native.rules.rule import Node, Sink
 from circlet.backends.native.targets.constants import Uniform

@@ -12,7 +12,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import I8, POINTER, Emitter
 from circlet.backends.native.emit.loops import branch, rolled
 from circlet.backends.native.emit.parallel import length, portion
-from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
 from circlet.backends.native.rules.row_vectors import in_every_lane
 from circlet.backends.native.targets.constants import lane_numbers
 from circlet.backends.native.targets.target import Goal

@@ -24,7 +24,7 @@ from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import length, portion
 from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.finish import Finish
-from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
 from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.figures.figure import quantization
 from circlet.backends.native.rules.function import Made

@@ -16,7 +16,8 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
-from circlet.backends.native.gemm.microkernel import internal_function, lanes
+from circlet.backends.native.gemm.functions import internal_function
+from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.vectors import WORD, broadcast
 from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.quantized.conv import Rescaling

@@ -22,9 +22,10 @@ from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_bytes, dot_of_magnitudes, dot_of_pairs
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
 from circlet.backends.native.gemm.grouped import ALONE, Group
 from circlet.backends.native.gemm.matrix_tile import by_matrices
-from circlet.backends.native.gemm.microkernel import Arithmetic, VectorLoop, internal_function, lanes
+from circlet.backends.native.gemm.microkernel import Arithmetic, lanes
 from circlet.backends.native.gemm.operands import Filtered, Grid, Left, Put, Result
 from circlet.backends.native.gemm.plan import CACHE, Plan
 from circlet.backends.native.gemm.product import multiply

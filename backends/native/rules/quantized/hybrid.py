@@ -21,8 +21,9 @@ from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
 from circlet.backends.native.gemm.grouped import ALONE, Group, each_group
-from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function, lanes
+from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.operands import Block, Collected, Left, Put
 from circlet.backends.native.gemm.vectors import WORD, Vectors, broadcast
 from circlet.backends.native.rules.figures.figure import quantization

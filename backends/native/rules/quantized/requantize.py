@@ -13,7 +13,7 @@ from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.gemm.finish import Finish, Rows, WriteRow
-from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
 from circlet.backends.native.gemm.operands import words
 from circlet.backends.native.targets.constants import Uniform, shuffle_mask, splat
 from circlet.runtime.ir.types import Array

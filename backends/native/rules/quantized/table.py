@@ -16,7 +16,7 @@ from circlet.backends.native.emit.emitter import I8, POINTER, Emitter
 from circlet.backends.native.emit.loops import every, rolled
 from circlet.backends.native.emit.parallel import parallel_nest, parallel_span
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.gemm.microkernel import internal_function
+from circlet.backends.native.gemm.functions import internal_function
 from circlet.backends.native.rules.figures.figure import (
     Figure,
     figured,

@@ -19,7 +19,8 @@ from circlet.backends.arithmetic.fixed_point import float_range
 from circlet.backends.native.emit.emitter import I8, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel
-from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function, lanes
+from circlet.backends.native.gemm.functions import VectorLoop, internal_function
+from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.tiling import Split
 from circlet.backends.native.gemm.vectors import Vectors, limited
 from circlet.backends.native.rules.image import BYTES, FLOAT, Image
