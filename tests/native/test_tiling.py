@@ -3,6 +3,7 @@ takes hardly longer; where their number is open, into ones for several numbers o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,15 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import ir
 
 import circlet
-from circlet.backends.native.gemm.microkernel import FLOAT32, chains
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.gemm.microkernel import FLOAT32, Tile, chains, function_of, lanes
 from circlet.backends.native.gemm.plan import CACHE, DEPTH, LARGE, SHALLOW, Plan
 from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.load import cache, llvm
 from circlet.backends.native.load.llvm import host
 from circlet.backends.native.lower.pieces import Piece
-from circlet.backends.native.targets.target import Goal
+from circlet.backends.native.targets.target import Goal, Target
+from circlet.backends.native.targets.x86_64 import X86
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.tensor import Tensor
@@ -28,11 +32,16 @@ from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.ops.unary import Tanh
 from tests.native.against_cpu import Array, agree, values
 from tests.ops.cases import check
 
 OVERLAPPING = [rows for rows in range(100) if split_rows(host(), rows, 3, FLOAT32).overlaps]
 """Numbers of rows whose last tile overlaps, for panels of three vectors."""
+
+
+def x86(features: str) -> Target:
+    return X86("x86_64-unknown-linux-gnu", "generic", features, host().data_layout)
 
 
 def parts(split: Split) -> list[range]:
@@ -82,6 +91,23 @@ def test_tiles_for_any_rows_sum_up_as_those_for_just_these(vectors: int, spare: 
         assert chains(host(), tile, vectors) == chains(host(), rows, vectors)
 
 
+@pytest.mark.parametrize("vectors", [2, 3, 4])
+def test_tiles_for_a_few_rows_compute_none_that_are_not_there(vectors: int) -> None:
+    """A batch of two would take half as long again otherwise."""
+    split = split_rows(x86("+avx2,+fma"), Scope([64]).symbol(0), vectors, FLOAT32)
+    assert {*range(1, min(split.size, 4))} <= {*split.fewer}
+
+
+@pytest.mark.parametrize(("features", "count"), [("+avx2,+fma", 8), ("+avx2,+avx512f,+avx512bw", 0)])
+def test_tiles_for_any_columns_write_whole_panels_without_masks(features: str, count: int) -> None:
+    """Where a processor of AVX2 takes some 18 cycles for each vector that it writes in part."""
+    target = x86(features)
+    module = ir.Module("tiles")
+    e = Emitter(module, ir.Function(module, ir.FunctionType(ir.VoidType(), []), "main"), target)
+    function = function_of(e, Tile(FLOAT32, 4, 2, lanes(target), is_partial=True, adds=True, least=3))
+    assert len(re.findall(r"\n *store <\d+ x float>", str(function))) == count
+
+
 @pytest.mark.parametrize("vectors", [1, 2, 3, 4])
 @pytest.mark.parametrize("spare", [0, 1])
 def test_one_row_that_is_left_shares_with_those_before_it(vectors: int, spare: int) -> None:
@@ -101,6 +127,27 @@ def test_products_of_any_number_of_rows(columns: int, depth: int) -> None:
     for rows in range(1, 40):
         given = values((rows, depth), np.float32, rows)
         check(_run_on(native, given), _run_on(cpu, given), 1e-4)
+
+
+@pytest.mark.parametrize(("rows", "depth", "are_several"), [(-1, SHALLOW, True), (-1, 2 * SHALLOW, False),
+                                                            (1, SHALLOW, False)])
+def test_a_few_rows_are_multiplied_by_several_panels_at_a_time(rows: int, depth: int, are_several: bool,
+                                                               pieces: list[str]) -> None:
+    """Where their number is open and panels are short; what is left of these is multiplied one by one."""
+    columns = (4 * 3 + 1) * 2 * lanes(host()) + 5
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (rows, depth))
+    one, other = (main.apply(FullyConnected(keep_num_dims=True), x, main.constant(values((columns, depth), np.float32,
+                                                                                         seed))) for seed in (1, 2))
+    main.output(one)
+    main.output(main.apply(Tanh(), other))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    for count in (1, 2, 3, 50, 1) if rows < 0 else (1,):
+        given = values((count, depth), np.float32, count)
+        for found, wanted in zip(native.invoke(0, [given]), cpu.invoke(0, [given]), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    assert any(re.fullmatch(r"tile_f32_\dx\d+s\d+", each) for each in pieces) is are_several
 
 
 @pytest.fixture

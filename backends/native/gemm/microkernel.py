@@ -101,6 +101,7 @@ class Tile:
         held: columns of the panel that are in memory, if not all; the others are zeros.
         leaves_words: what is read of a panel that is kept otherwise is written as words, for other tiles.
         is_even: the rows are at equal distances, where that makes a difference.
+        apart: vectors of each of the panels that it reads side by side, as wide as it is together; 0 if it reads one.
     """
 
     arithmetic: Arithmetic
@@ -119,6 +120,7 @@ class Tile:
     held: int | None = None
     leaves_words: bool = False
     is_even: bool = False
+    apart: int = 0
 
     @property
     def name(self) -> str:
@@ -127,6 +129,7 @@ class Tile:
                  self.adds and self.rows > 1, self.leaves_words, self.is_even)
         flags = "".join(letter for letter, each in zip("tcprfawe", holds, strict=True) if each)
         flags += "" if self.held is None else f"h{self.held}"
+        flags += f"s{self.apart}" if self.apart else ""
         further = (each.name for each in (self.stored, self.finish) if each is not None)
         rows = str(self.rows) if self.least is None else f"{self.least}to{self.rows}"
         return "_".join(("tile", self.arithmetic.name, f"{rows}x{self.vectors}{flags}", *further))
@@ -253,6 +256,7 @@ class TileBody:
         self._columns: ir.Value | None
         self._columns, rest = (rest[0], rest[1:]) if tile.is_partial or tile.reads_partial else (None, rest)
         self._ahead = e.builder.mul(self._right_step, e.number(AHEAD // tile.step_bytes)) if tile.fetches else None
+        self._panels = self._panels_apart()
         self._given = rest
         self._units = () if tile.stored is None or tile.is_grouped else tile.stored.units(
             e, rest[0], tile.vectors, tile.lanes)
@@ -273,8 +277,8 @@ class TileBody:
             sums = self._tapped(rows, sums)
         else:
             sums, _ = self._depth(rows, self._e.number(0), self._right, sums)
-        self._written, self._numbers = self._masks(self._tile.is_partial), self._row_numbers()
-        self._finish(self._joined(sums))
+        self._numbers = self._row_numbers()
+        self._add_and_finish(self._joined(sums))
 
     def _row_addresses(self) -> list[ir.Value]:
         """Where each row of the tile begins, loaded from the table."""
@@ -365,8 +369,7 @@ class TileBody:
             right = [self._words.load_first(self._words.address(panel, column * WORD), tile.held - column)
                      for column in range(0, tile.columns, tile.lanes)]
         elif tile.stored is None:
-            right = [self._load(self._words, self._words.address(panel, k * tile.lanes * WORD), k, self._read)
-                     for k in range(tile.vectors)]
+            right = [self._load(self._words, self._vector(panel, k), k, self._read) for k in range(tile.vectors)]
         else:
             units = self._units_at(tile.stored, offset, further) if tile.is_grouped else self._units
             right = tile.stored.words(e, panel, tile.vectors, tile.lanes, units)
@@ -379,6 +382,17 @@ class TileBody:
             found += [tile.arithmetic.multiply_add(e, left, each, sums[row * tile.vectors + k])
                       for k, each in enumerate(right)]
         return found
+
+    def _panels_apart(self) -> list[ir.Value]:
+        """How far each panel is from the first one, if there are several, which follow each other in memory."""
+        e, tile = self._e, self._tile
+        size = e.builder.mul(e.builder.lshr(self._run, e.number(2)), self._right_step) if tile.apart else None
+        return [] if size is None else [e.builder.mul(size, e.number(k)) for k in range(tile.vectors // tile.apart)]
+
+    def _vector(self, panel: ir.Value, number: int) -> ir.Value:
+        """Where the vector of a number is in a step of the panel, or of one of those that follow it."""
+        which, within = divmod(number, self._tile.apart or self._tile.vectors)
+        return self._words.address(panel, *self._panels[which:which + 1], within * self._tile.lanes * WORD)
 
     def _units_at(self, stored: Stored, offset: ir.Value, further: int) -> Units:
         """What belongs to the columns in the step at so many bytes of the rows."""
@@ -407,12 +421,31 @@ class TileBody:
             fetch(self._e, self._words.address(panel, self._ahead, line))
 
     def _joined(self, sums: Sums) -> Sums:
-        """The sums of all chains, added to what they are to be added to."""
+        """The sums of all chains."""
         size = len(sums) // self._chains
         total = sums[:size]
         for chain in range(1, self._chains):
             total = self._added(total, sums[chain * size:(chain + 1) * size])
-        return self._added(self._first(), total)
+        return total
+
+    def _add_and_finish(self, sums: Sums) -> None:
+        """Adds the sums to what they are to be added to, and finishes or stores them. Where a part of a vector takes
+        longer to store than a whole one, tiles that are for other columns, too, look whether all of them count."""
+        e, tile = self._e, self._tile
+        if not tile.is_partial or tile.least is None or e.target.has_masks:
+            self._add_and_store(sums, tile.is_partial)
+            return
+        is_whole = e.builder.icmp_signed(">=", self._columns, e.number(tile.columns))
+        with e.builder.if_else(is_whole, likely=True) as (then, otherwise):
+            with then:
+                self._add_and_store(sums, False)
+            with otherwise:
+                self._add_and_store(sums, True)
+
+    def _add_and_store(self, sums: Sums, is_partial: bool) -> None:
+        """The same, for all columns or for some."""
+        self._written = self._masks(is_partial)
+        self._finish(self._added(self._first(), sums))
 
     def _first(self) -> Sums:
         """What the sums are added to."""
@@ -440,7 +473,7 @@ class TileBody:
             self._store_partial(results, [place for _, place in places])
             return
         for value, (number, place) in zip(results, places, strict=True):
-            if tile.is_partial:
+            if self._written:
                 self._totals.store_where(value, place, self._written[number])
             else:
                 self._totals.store(value, place)

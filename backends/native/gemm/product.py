@@ -13,7 +13,7 @@ from circlet.backends.native.emit.emitter import I1, I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.outlined import taken_out
 from circlet.backends.native.emit.parallel import length, portion
-from circlet.backends.native.gemm.microkernel import Call, Tile, call_tile
+from circlet.backends.native.gemm.microkernel import FLOAT32, Call, Tile, call_tile
 from circlet.backends.native.gemm.operands import (
     Block,
     Collected,
@@ -24,10 +24,11 @@ from circlet.backends.native.gemm.operands import (
     Panels,
     Result,
 )
-from circlet.backends.native.gemm.plan import CACHE, LARGE, Group, Plan
+from circlet.backends.native.gemm.plan import CACHE, LARGE, SHALLOW, Group, Plan
 from circlet.backends.native.gemm.tails import call_smallest, call_tiles
 from circlet.backends.native.gemm.tiling import Split, narrow_sizes
 from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
 from circlet.runtime.records import dataclass
 
@@ -36,6 +37,9 @@ _MANY_TILES = 16
 _DEEP = 256
 """Steps of the depth from which on a tile may take what sums are added to from row to row: a choice, by which it takes
 some 1 % longer."""
+_FEW = 1, 2
+"""Rows that are multiplied by several panels at a time, so that as many sums are under way as the processor can have:
+with one row and 32 steps, tiles of two vectors take half as long again as ones of eight."""
 _LONG = 56
 """Instructions that follow on a tile from which on they are a function of their own: a choice, between what a call
 takes for each tile and what LLVM takes for each layer."""
@@ -83,6 +87,22 @@ class _Chunk:
     ends: bool
 
 
+@dataclass(frozen=True)
+class _Strip:
+    """What a tile takes at a time.
+
+    Attributes:
+        panels: how many, side by side.
+        rows: how many; None where these follow from the number of the tile.
+    """
+
+    panels: int = 1
+    rows: int | None = None
+
+
+_ONE = _Strip()
+
+
 class _Nest:
     def __init__(self, e: Emitter, plan: Plan, left: Left, right: Panels, start: ir.Value,
                  result: Result, wanted: Wanted | None) -> None:
@@ -126,6 +146,7 @@ class _Nest:
         e = self._e
         for group in self._groups:
             begin, end = (self._within(each, group) for each in panels)
+            begin = self._strips(group, tiles, begin, end)
             with self._blocks(*tiles) as (first, count), rolled(e, length(e, begin, end, group.count)) as number:
                 panel = e.builder.add(number, begin)
                 if self._chunks.parts > 1:
@@ -133,6 +154,33 @@ class _Nest:
                         self._tiles(group, panel, first, count, self._chunk(part, ends=False))
                 last = e.number(max(self._chunks.parts - 1, 0))
                 self._tiles(group, panel, first, count, self._chunk(last, ends=True))
+
+    def _strips(self, group: Group, tiles: Range, begin: ir.Value, end: ir.Value) -> ir.Value:
+        """Takes several panels at a time if an open number of rows is so small that one leaves most sums empty, and no
+        panel is so long that it makes up for that; gives the first panel that is left."""
+        e, plan = self._e, self._plan
+        if not self._may_be_few or group.is_partial(plan.panel):
+            return begin
+        for rows in _FEW:
+            panels = e.target.tiles.chains // (rows * plan.vectors)
+            if panels > 1:
+                b = e.builder
+                is_so = b.and_(b.icmp_signed("==", e.number(plan.rows), e.number(rows)), b.icmp_signed("<", *tiles))
+                count = e.select(is_so, b.sdiv(b.sub(end, begin), e.number(panels)), e.number(0))
+                with rolled(e, count) as k:
+                    panel = b.add(begin, b.mul(k, e.number(panels)))
+                    self._compute(group, panel, self._right, tiles[0], k, self._chunk(e.number(0), ends=True),
+                                  _Strip(panels, rows))
+                begin = b.add(begin, b.mul(count, e.number(panels)))
+        return begin
+
+    @property
+    def _may_be_few(self) -> bool:
+        """Whether tiles for a few rows of several panels are worth it."""
+        plan, right = self._plan, self._right
+        is_plain = plan.arithmetic is FLOAT32 and right.stored is None and self._left.taps is None
+        return (is_plain and plan.split.is_open and self._e.target.goal is Goal.HERE and self._wanted is None
+                and right.is_packed and not is_open((plan.columns, plan.depth)) and plan.depth <= SHALLOW)
 
     def _tiles(self, group: Group, panel: ir.Value, first: ir.Value, count: ir.Value | int, chunk: _Chunk) -> None:
         """The tiles of a block. Of a panel that is kept otherwise than as words, the first one may leave these to the
@@ -265,9 +313,10 @@ class _Nest:
             self._compute(group, panel, right, number, k, chunk)
 
     def _compute(self, group: Group, panel: ir.Value, right: Panels, number: ir.Value, k: ir.Value,
-                 chunk: _Chunk) -> None:
+                 chunk: _Chunk, strip: _Strip = _ONE) -> None:
         """A tile of a number; after the last chunk its results are passed on."""
         e, plan, result = self._e, self._plan, self._result
+        width = plan.panel * strip.panels
         row, column = self._begin(plan.split, number), e.builder.mul(panel, e.number(plan.panel))
         if isinstance(result, Direct):
             out, step = self._at(self._at(result.memory, row, result.step), column, WORD), result.step
@@ -275,7 +324,7 @@ class _Nest:
             out, step = self._at(self._at(result.memory, row, result.step), column, 1), result.step
         else:
             kept = k if self._chunks.parts > 1 else e.number(0)
-            out, step = self._at(result.scratch, kept, plan.split.sizes[0] * plan.panel * WORD), plan.panel * WORD
+            out, step = self._at(result.scratch, kept, plan.split.sizes[0] * plan.panel * WORD), width * WORD
         start, start_step = self._sums(column, out, step, chunk)
         is_partial = isinstance(result, Direct) and group.is_partial(plan.panel)
         limits = result.limits if isinstance(result, Direct) and chunk.ends else None
@@ -303,10 +352,14 @@ class _Nest:
                     limits is not None, is_partial, reads_partial, plan.fetches and not right.is_near,
                     self._adds, result.finish(group.columns) if isinstance(result, Finished) else None, right.stored,
                     held=held, leaves_words=right.words is not None, is_even=self._is_even)
-        rows = self._tile_rows(number)
-        self._call(self._shared(tile), call, number, rows)
+        if strip.rows is None:
+            rows, columns = self._tile_rows(number), self._columns(group, column)
+            self._call(self._shared(tile), call, number, rows)
+        else:
+            rows, columns = e.number(strip.rows), width
+            call_tile(e, replace(tile, rows=strip.rows, vectors=plan.vectors * strip.panels, apart=plan.vectors), call)
         if chunk.ends and isinstance(result, (Collected, Filtered)):
-            block = Block(out, plan.panel, row, rows, column, self._columns(group, column))
+            block = Block(out, width, row, rows, column, columns)
             self._pass_on(result, self._fresh(block, number))
 
     def _shared(self, tile: Tile) -> Tile:

@@ -116,7 +116,8 @@ def _fewer_rows(target: Target, largest: int, vectors: int, longer: float = _FEW
     and are summed up in the same order."""
 
     def kind(rows: int) -> tuple[float, int]:
-        return _step_cost(rows, vectors, target.tiles.chains), chains(target, rows, vectors)
+        sums = chains(target, rows, vectors)
+        return _step_cost(rows, vectors, -(-target.tiles.chains // sums)), sums
 
     cost, order = kind(largest)
     for rows in range(largest - 1, 0, -1):
