@@ -98,6 +98,12 @@ def test_tiles_for_a_few_rows_compute_none_that_are_not_there(vectors: int) -> N
     assert {*range(1, min(split.size, 4))} <= {*split.fewer}
 
 
+@pytest.mark.parametrize(("rows", "depth", "times"), [(4, 256, 1), (8, 256, 2), (4, 128, 2), (8, 128, 4)])
+def test_a_few_rows_read_panels_as_seldom_as_can_be(rows: int, depth: int, times: int) -> None:
+    """Panels of four vectors leave registers for tiles of three rows, which take as long for each product."""
+    assert Plan.of(x86("+avx2,+fma"), FLOAT32, rows, 256, depth).split.parts == times
+
+
 @pytest.mark.parametrize(("features", "count"), [("+avx2,+fma", 8), ("+avx2,+avx512f,+avx512bw", 0)])
 def test_tiles_for_any_columns_write_whole_panels_without_masks(features: str, count: int) -> None:
     """Where a processor of AVX2 takes some 18 cycles for each vector that it writes in part."""

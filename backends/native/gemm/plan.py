@@ -88,7 +88,8 @@ class Plan:
     @classmethod
     def of(cls, target: Target, arithmetic: Arithmetic, rows: int, columns: int, depth: int) -> Plan:
         """What is fastest."""
-        vectors = panel_vectors(target, rows, columns, arithmetic)
+        is_far = not is_open((columns, depth)) and columns * depth * WORD >= CACHE
+        vectors = panel_vectors(target, rows, columns, arithmetic, is_far)
         return cls(arithmetic, rows, columns, depth, lanes(target), vectors,
                    split_rows(target, rows, vectors, arithmetic))
 

@@ -106,6 +106,11 @@ def _step_cost(rows: int, vectors: int, chains: int) -> int:
     return max(rows * vectors, rows + vectors, chains)
 
 
+_READ_ONCE = 8
+"""Rows for which, of widths of panels that are otherwise as good, the one is better with which panels are read fewer
+times. On AVX2, 4 and 8 rows by 256 x 256 take 0.85 of the time, by 512 x 512 0.73. With less, what follows on a tile
+counts, which narrow ones are followed by more often: networks of 32 to 128 GRUs would take 1.1 to 1.2 of it. For more
+rows it decides on AVX-512 alone, where it was not measured."""
 _FEWER_NARROW = 1.5
 """The same for tiles of the last panel alone, which are called less often: a choice. They take an encoder, compiled in
 0.37 s without them, 0.02 s; with 1.1 twice that."""
@@ -194,20 +199,21 @@ def _typical(rows: int) -> int:
     return max(TYPICAL // least, 1) * least if is_length(rows) else rows
 
 
-def panel_vectors(target: Target, rows: int, columns: int, arithmetic: Arithmetic) -> int:
+def panel_vectors(target: Target, rows: int, columns: int, arithmetic: Arithmetic, is_far: bool = False) -> int:
     """The width of panels, in vectors, that is best for a product of so many rows and columns: up to 4 vectors or, for
-    one row, half of the registers. Where constants are to be small, hardly any of what the last panel is filled up
+    one row, half of the registers. Of widths that are as good, that with which a few rows read panels fewer times, if
+    these are far from the processor. Where constants are to be small, hardly any of what the last panel is filled up
     with counts."""
     if is_length(columns):
         return _OPEN_VECTORS
     rows = _typical(rows)
     needed = max(-(-columns // lanes(target)), 1)
 
-    def cost(vectors: int) -> float:
-        panels = -(-needed // vectors)
+    def cost(vectors: int) -> tuple[float, int]:
+        panels, split = -(-needed // vectors), split_rows(target, rows, vectors, arithmetic)
         splits_lines = panels > 1 and vectors * target.vector_bytes % target.tiles.line_bytes
-        return (panels * split_rows(target, rows, vectors, arithmetic).cost(vectors, target.tiles.chains)
-                * (_SPLIT if splits_lines else 1))
+        times = split.parts if is_far and rows <= _READ_ONCE else 0
+        return panels * split.cost(vectors, target.tiles.chains) * (_SPLIT if splits_lines else 1), times
 
     widest = min(needed, target.vector_registers // 2 if rows == 1 else 4)
     widths: Sequence[int] = range(widest, 0, -1)
