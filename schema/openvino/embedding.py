@@ -81,7 +81,8 @@ def segment_max(node: Node) -> Value:
     g, (x, numbers), kind = node.graph, (node[0], c.cast(node.graph, node[1], DType.INT32)), node[0].dtype
     least = node.choice("fill_mode", {"zero": False, "lowest": True})
     given = node.get(2)
-    top = c.reshape(g, c.shift(g, g.apply(reduce.ReduceMax(), numbers, c.axes_of([0])), 1), [])
+    last = c.maximum(g, g.apply(reduce.ReduceMax(), numbers, c.axes_of([0])), c.like(-1, numbers))
+    top = c.reshape(g, c.shift(g, last, 1), [])
     count = top if given is None else c.cast(g, c.reshape(g, given, []), DType.INT32)
     own = numbers if given is None else c.select(g, c.less(g, numbers, count), numbers, c.like(-1, numbers))
     found = c.in_float32(g, lambda y: g.apply(segment.UnsortedSegmentMax(), y, own, count), x)

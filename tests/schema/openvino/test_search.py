@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.schema.openvino.models import Case, check, const, draw, f32, i32, i64, op
+from tests.schema.openvino.models import Case, check, const, draw, f32, i32, i64, op, run, save
 
 opset15, opset16 = (pytest.importorskip(f"openvino.opset{k}") for k in (15, 16))
 X = draw(2, 3, 4)
@@ -77,6 +77,17 @@ def test_elements_in_the_order_of_their_places(tmp_path: Path) -> None:
     """OpenVINO's own Unique gives zeros for all but the first then."""
     check(tmp_path, [Case("unique", lambda x: op.unique(x, sorted=False).output(0), [np.array([6, 2, 6, 5], i32)],
                           [[6, 2, 5]])], dynamic=True)
+
+
+@pytest.mark.skipif(not hasattr(opset16, "segment_max"), reason="this OpenVINO cannot make a SegmentMax")
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize("mode", ["ZERO", "LOWEST"])
+def test_the_greatest_of_no_rows(tmp_path: Path, mode: str, backend: str) -> None:
+    """OpenVINO itself crashes then, at times."""
+    own = [op.parameter([-1, 3], f32), op.parameter([-1], i32)]
+    path = save(tmp_path, opset16.segment_max(*own, fill_mode=mode).outputs(), own)
+    (found,) = run(path, [np.zeros((0, 3), f32), np.zeros(0, i32)], backend=backend)
+    assert found.shape == (0, 3)
 
 
 def test_searches_of_float16(tmp_path: Path) -> None:
