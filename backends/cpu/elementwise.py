@@ -110,7 +110,7 @@ def _power(node: Node[Any]) -> Step:
     x, exponent, out, constant = node.input(0), node.input(1), node.out, node.constant(1)
     step = partial(np.power, x, exponent, out)
     if out.dtype.kind == "f":
-        return step if constant is not None and not (constant == 0.5).any() else chain(step, _roots(x, exponent, out))
+        return step if constant is not None and not (constant == 0.5).any() else _with_roots(step, x, exponent, out)
     if out.dtype.kind == "u" or not out.size or (constant is not None and (constant >= 0).all()):
         return step
 
@@ -122,10 +122,17 @@ def _power(node: Node[Any]) -> Step:
     return checked
 
 
-def _roots(x: Array, exponent: Array, out: Array) -> Step:
-    """Corrects what numpy gives for the power 0.5 as the square root: it is inf of -inf, and 0 of -0."""
+def _with_roots(step: Step, x: Array, exponent: Array, out: Array) -> Step:
+    """Corrects what numpy gives for the power 0.5 as the square root: it is inf of -inf, and 0 of -0. A step may write
+    over what it reads."""
     half = like(exponent, 0.5)
-    return lambda: np.copyto(out, np.abs(x), where=np.equal(exponent, half) & (np.isneginf(x) | np.equal(x, 0)))
+
+    def run() -> None:
+        corrected, found = np.equal(exponent, half) & (np.isneginf(x) | np.equal(x, 0)), np.abs(x)
+        step()
+        np.copyto(out, found, where=corrected)
+
+    return run
 
 
 def _extremum(precedes: np.ufunc, function: np.ufunc) -> Combine:

@@ -20,6 +20,7 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.comparison import Equal, LogicalAnd
+from circlet.runtime.ops.elementwise import Pow
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import ReverseV2
 from circlet.runtime.ops.matmul import FullyConnected
@@ -87,6 +88,14 @@ def test_the_outline_says_why_the_host_is_called(define: Define, reason: str) ->
     main.output(*define(main))
     (line,) = outline(b.build())
     assert line.endswith(f"  (host call: {reason})")
+
+
+def test_powers_of_doubles_need_no_host() -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, y = (main.input(name, DType.FLOAT64, (2, 3)) for name in "xy")
+    main.output(*(main.apply(Pow(), x, each) for each in (y, *(main.constant(np.array(k)) for k in (2.0, 3.0)))))
+    assert not any("host call" in line for line in outline(b.build()))
 
 
 def test_a_span_that_is_left_to_numpy_as_a_whole() -> None:

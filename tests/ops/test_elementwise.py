@@ -20,6 +20,7 @@ from tests.ops.run_cases import case_test
 
 NAN, INF = float("nan"), float("inf")
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
+FEW = [0.3, 1.0, 5.0, 1e100, INF]
 INTEGERS = ([7, -7, 7, -7, 6, -6, 0], [2, 2, -2, -2, 3, 3, 5])
 
 
@@ -84,6 +85,12 @@ CASES = [
     Case("negative", ops.Pow(), [[2, 1], [1, -1]], [[0, 0]], error="an integer to a negative power"),
     Case("float", ops.Pow(), [[2.0, 5.0, -8.0, NAN, 0.0], [0.5, -3.0, 3.0, 0.0, -1.0]],
          [[2**0.5, 0.008, -512.0, 1.0, INF]], tolerance=1e-6),
+    *(Case("float64", ops.Pow(), [np.array(FEW), np.array([exponent])], [np.array([each**exponent for each in FEW])],
+           tolerance=1e-15) for exponent in (-1.5, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 2.5)),
+    Case("float64s", ops.Pow(),
+         [np.array([-INF, -0.0, -2.0, -2.0, 0.0, NAN]), np.array([0.5, 0.5, 3.0, 0.5, -1.0, 0.0])],
+         [np.array([INF, 0.0, -8.0, NAN, INF, 1.0])], tolerance=1e-15),
+    Case("root", ops.Pow(), [np.array([-INF, -0.0, -2.0, NAN]), np.array([0.5])], [np.array([INF, 0.0, NAN, NAN])]),
     Case("nan", ops.Maximum(), [[NAN, 1.0, NAN, 2.0], [1.0, NAN, NAN, 3.0]], [[1.0, NAN, NAN, 3.0]]),
     Case("int64", ops.Maximum(), [T([-1, 5], DType.INT64), T([1, 2], DType.INT64)], [T([1, 5], DType.INT64)]),
     Case("nan", ops.Minimum(), [[NAN, 1.0, NAN, 2.0], [1.0, NAN, NAN, 3.0]], [[1.0, NAN, NAN, 2.0]]),

@@ -79,7 +79,7 @@ def _suffix(kind: ir.Type) -> str:
     return count + {"float": "f32", "double": "f64", "half": "f16"}.get(str(each), str(each))
 
 
-_ALWAYS_OF_LIBM = frozenset({"cos", "exp", "log", "sin"})
+_ALWAYS_OF_LIBM = frozenset({"cos", "exp", "log", "pow", "sin"})
 """The intrinsics for which no processor has an instruction."""
 _OF_LIBM = frozenset({"ceil", "floor", "fma", "rint", "sqrt", "trunc", *_ALWAYS_OF_LIBM})
 """The intrinsics that LLVM makes calls of where the processor has no instruction."""

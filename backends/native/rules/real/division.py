@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit import math
-from circlet.backends.native.emit.emitter import NATIVE_TYPES, UNSIGNED, Emitter, is_real
+from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, is_real
 from circlet.backends.native.emit.lanes import DOUBLE, Function, Lanes, single
 from circlet.backends.native.emit.pairs import Pair
 from circlet.backends.native.emit.remainder import remainder
@@ -27,7 +27,7 @@ from circlet.backends.native.rules.real.elementwise import (
 )
 from circlet.backends.native.rules.refusals import plain
 from circlet.backends.native.rules.rule import Node, fused, is_single
-from circlet.backends.refusal import all_of, only
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_known
 from circlet.runtime.ir.types import Array, DType
@@ -295,10 +295,13 @@ _SIMPLE_POWERS: dict[float, Function] = {
     3.0: _cube,
 }
 """Powers that need no logarithm, by exponent."""
+_CORRECT = frozenset({-1.0, 0.5, 1.0, 2.0})
+"""The exponents of those which one rounding makes of doubles, too."""
 
 
-_refuses_power = all_of(plain, only(NATIVE_TYPES - {DType.FLOAT64}))
-"""Refuses what `plain` does, and double precision."""
+def _real_power(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """Of doubles by the C library's function."""
+    return e.intrinsic("pow", *values) if dtype is DType.FLOAT64 else math.power(e, *values)
 
 
 def _are_natural(exponents: Array) -> Any:
@@ -308,14 +311,16 @@ def _are_natural(exponents: Array) -> Any:
 
 def _power(node: Node[Any]) -> tuple[Value]:
     """Of two tensors that broadcast, the powers: by what `_SIMPLE_POWERS` has for a constant exponent, by squaring for
-    integers, else by `math.power`."""
+    integers, else by `_real_power`."""
     dtype, known = node.input(0).dtype, node.input(1).known
     exponent = known.item() if known is not None and known.size == 1 else None
     if is_real(dtype):
         simple = _SIMPLE_POWERS.get(exponent) if exponent is not None else None
+        if dtype is DType.FLOAT64 and exponent not in _CORRECT:
+            simple = None
         if simple is not None:
             return elementwise(node, lambda e, _, v: simple(e, v[0]))
-        return elementwise(node, lambda e, _, v: math.power(e, *v))
+        return elementwise(node, _real_power)
     if exponent is not None and exponent >= 0:
         return elementwise(node, _constant_power(exponent))
     if dtype in UNSIGNED:
@@ -325,5 +330,5 @@ def _power(node: Node[Any]) -> tuple[Value]:
         _are_natural, "an integer to a negative power", _integer_power))
 
 
-fused(ops.Pow, _refuses_power, may_fail=partial(_may_fail, _are_natural, False))(_power)
-fused(ops.StablehloPower, _refuses_power, may_fail=partial(_may_fail, _are_natural, False))(_power)
+fused(ops.Pow, plain, may_fail=partial(_may_fail, _are_natural, False))(_power)
+fused(ops.StablehloPower, plain, may_fail=partial(_may_fail, _are_natural, False))(_power)
