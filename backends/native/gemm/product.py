@@ -162,7 +162,7 @@ class _Nest:
         if not self._may_be_few or group.is_partial(plan.panel):
             return begin
         for rows in _FEW:
-            panels = e.target.tiles.chains // (rows * plan.vectors)
+            panels = min(e.target.tiles.chains // plan.vectors, plan.split.sizes[0]) // rows
             if panels > 1:
                 b = e.builder
                 is_so = b.and_(b.icmp_signed("==", e.number(plan.rows), e.number(rows)), b.icmp_signed("<", *tiles))
