@@ -2,6 +2,7 @@
 
 from circlet.schema.openvino import activation as activation
 from circlet.schema.openvino import adaptive as adaptive
+from circlet.schema.openvino import color as color
 from circlet.schema.openvino import columns as columns
 from circlet.schema.openvino import controlflow as controlflow
 from circlet.schema.openvino import conv as conv
