@@ -21,8 +21,7 @@ from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.load import cache, llvm
 from circlet.backends.native.load.llvm import host
 from circlet.backends.native.lower.pieces import Piece
-from circlet.backends.native.targets.target import Goal, Target
-from circlet.backends.native.targets.x86_64 import X86
+from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.tensor import Tensor
@@ -34,14 +33,11 @@ from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.unary import Tanh
 from tests.native.against_cpu import Array, agree, values
+from tests.native.test_targets import x86
 from tests.ops.cases import check
 
 OVERLAPPING = [rows for rows in range(100) if split_rows(host(), rows, 3, FLOAT32).overlaps]
 """Numbers of rows whose last tile overlaps, for panels of three vectors."""
-
-
-def x86(features: str) -> Target:
-    return X86("x86_64-unknown-linux-gnu", "generic", features, host().data_layout)
 
 
 def parts(split: Split) -> list[range]:

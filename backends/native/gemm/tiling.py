@@ -102,18 +102,19 @@ class Split:
 
 def _step_cost(rows: int, vectors: int, chains: int) -> int:
     """How long a step of a tile takes. By a model of ours, that is as long as its multiplications, its loads or, if the
-    tile is small, the time until a sum can be added to again, at two instructions a cycle."""
+    tile is small, the time until a sum can be added to again, at two instructions a cycle; less of it where a tile has
+    several sums of each element."""
     return max(rows * vectors, rows + vectors, chains)
 
 
+_FEWER_NARROW = 1.5
+"""The same for tiles of the last panel alone, which are called less often: a choice. They take an encoder, compiled in
+0.37 s without them, 0.02 s; with 1.1 twice that."""
 _READ_ONCE = 8
 """Rows for which, of widths of panels that are otherwise as good, the one is better with which panels are read fewer
 times. On AVX2, 4 and 8 rows by 256 x 256 take 0.85 of the time, by 512 x 512 0.73. With less, what follows on a tile
 counts, which narrow ones are followed by more often: networks of 32 to 128 GRUs would take 1.1 to 1.2 of it. For more
-rows it decides on AVX-512 alone, where it was not measured."""
-_FEWER_NARROW = 1.5
-"""The same for tiles of the last panel alone, which are called less often: a choice. They take an encoder, compiled in
-0.37 s without them, 0.02 s; with 1.1 twice that."""
+rows it would decide on other processors alone. On AVX-512, for eight rows, it was not measured."""
 
 
 def _fewer_rows(target: Target, largest: int, vectors: int, longer: float = _FEWER) -> Iterator[int]:
